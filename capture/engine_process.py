@@ -1,7 +1,7 @@
 """The process that runs vLLM: it starts the engine, runs the passes and writes their files.
 
-It reads the plan as JSON from standard input. It reports progress and its result as one JSON
-object per line on the file descriptor that the plan names. All output of vLLM goes to the log.
+It reads the plan as JSON from standard input. It writes progress and its result as one JSON object
+per line to the file descriptor that the plan names. All output of vLLM goes to the log.
 """
 
 import asyncio
@@ -45,21 +45,21 @@ class Events:
         self._file = os.fdopen(descriptor, "w", buffering=1)
 
     def phase(self, name: str, count: int = 0, total: int = 0) -> None:
-        self._say({"phase": name, "count": count, "total": total})
+        self._write({"phase": name, "count": count, "total": total})
 
     def result(self, found: dict[str, Any]) -> None:
-        self._say({"result": found})
+        self._write({"result": found})
 
     def failure(self, error: BaseException) -> None:
         known = isinstance(error, CaptureError)
-        self._say({"failure": str(error), "known": known, "type": type(error).__name__})
+        self._write({"failure": str(error), "known": known, "type": type(error).__name__})
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _write(self, message: dict[str, Any]) -> None:
         self._file.write(json.dumps(message) + "\n")
 
 
 async def capture_engine(plan: Plan, events: Events) -> dict[str, Any]:
-    """Does the whole capture and returns the facts about the engine for run.json."""
+    """Starts the engine and runs all passes; returns the facts about the engine for run.json."""
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.platforms import current_platform
     from vllm.usage.usage_lib import UsageContext
@@ -140,7 +140,7 @@ async def _pass(
 
 
 async def _watch(folder: Path, closed: asyncio.Event, events: Events) -> None:
-    """Waits until rank 0 has closed its window; from then on it writes its trace."""
+    """Waits until rank 0 has closed its window and begins to write its trace."""
     marker = rank_folder(folder, 0) / WINDOW_CLOSED
     while not marker.exists():
         await asyncio.sleep(_POLL_S)
@@ -151,9 +151,8 @@ async def _watch(folder: Path, closed: asyncio.Event, events: Events) -> None:
 def _stream(engine: Any, replicas: int) -> Stream:
     """Returns the function that sends one request to the engine.
 
-    Requests go to the data-parallel replicas in turn, so every pass gives a replica the same
-    requests. vLLM would choose by the last known load of the replicas, which may be that of the
-    pass before: passes would differ, and a replica might get no request at all.
+    Requests go to the data-parallel replicas round-robin, so each replica gets the same requests
+    in every pass. vLLM itself would balance by the last known load, perhaps of the pass before.
     """
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind

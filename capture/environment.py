@@ -1,4 +1,4 @@
-"""Describes the machine of a run: software versions, commit, host, GPUs, network adapters."""
+"""The machine of a run: software versions, commit, host, GPUs, network adapters."""
 
 import os
 import platform
@@ -13,19 +13,19 @@ from typing import Any
 
 from capture.gpus import decoded, handles, management_library, value_or_none
 
-_LONGEST_S = 10  # that `git status` may take, in a checkout of any size
-_OF_THIS_FOLDER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")  # not of a hook that calls us
+_GIT_TIMEOUT_S = 10
+_GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")  # set by a git hook that runs us
 
 
 def checkout(folder: Path | None = None) -> dict[str, Any] | None:
     """Commit, branch and whether tracked files differ from the commit, for run.json.
 
-    None outside a git checkout, before the first commit, without git, or if git does not answer.
+    None outside a git checkout, before the first commit, without git, or after a timeout.
 
     Args:
         folder: a folder inside the checkout; by default the working folder.
     """
-    variables = {name: value for name, value in os.environ.items() if name not in _OF_THIS_FOLDER}
+    variables = {name: value for name, value in os.environ.items() if name not in _GIT_VARIABLES}
     try:
         done = subprocess.run(
             ["git", "status", "--porcelain=v2", "--branch", "--untracked-files=no"],
@@ -33,7 +33,7 @@ def checkout(folder: Path | None = None) -> dict[str, Any] | None:
             env=variables | {"GIT_OPTIONAL_LOCKS": "0"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=_LONGEST_S,
+            timeout=_GIT_TIMEOUT_S,
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
@@ -79,7 +79,7 @@ _PACKAGES = (
 
 
 def environment() -> dict[str, Any]:
-    """The facts for run.json; what a machine does not have is absent or None."""
+    """The facts for run.json; what a machine lacks is absent or None."""
     return {
         "versions": versions(),
         "host": _host(),
@@ -90,7 +90,7 @@ def environment() -> dict[str, Any]:
 
 
 def variables() -> dict[str, str]:
-    """The environment variables that set up the engine and its libraries, without secrets."""
+    """The environment variables of the engine and its libraries, without secrets."""
     return {
         name: value
         for name, value in sorted(os.environ.items())
@@ -108,7 +108,7 @@ def versions() -> dict[str, str]:
 
 
 def torch_libraries() -> dict[str, str]:
-    """Versions of CUDA and NCCL in this process's PyTorch, which this imports."""
+    """Imports PyTorch; returns its versions of CUDA and NCCL."""
     import torch
 
     found = {}

@@ -1,4 +1,4 @@
-"""Access to NVML, NVIDIA's management library, and samples of the state of every GPU."""
+"""NVML: the GPUs of this machine, and samples of their state in telemetry.parquet."""
 
 import importlib
 import os
@@ -13,7 +13,11 @@ from typing import Any
 @contextmanager
 def management_library() -> Iterator[Any | None]:
     """Yields the initialised module pynvml, or None without nvidia-ml-py, a driver or a GPU."""
-    nvml = _module()
+    nvml = None
+    for name in ("pynvml", "vllm.third_party.pynvml"):  # vLLM has a copy
+        with suppress(Exception):
+            nvml = importlib.import_module(name)
+            break
     try:
         if nvml:
             nvml.nvmlInit()
@@ -24,14 +28,6 @@ def management_library() -> Iterator[Any | None]:
     finally:
         if nvml:
             value_or_none(nvml.nvmlShutdown)
-
-
-def _module() -> Any | None:
-    """nvidia-ml-py, or else the copy that is part of vLLM."""
-    for name in ("pynvml", "vllm.third_party.pynvml"):
-        with suppress(Exception):
-            return importlib.import_module(name)
-    return None
 
 
 def handles(nvml: Any) -> list[Any]:
@@ -61,7 +57,7 @@ def largest_gpu_bytes() -> int | None:
 
 
 def visible_gpus() -> int:
-    """How many GPUs a process that is started here would see."""
+    """The number of GPUs that are visible to a child process."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return len([name for name in visible.split(",") if name.strip()])
@@ -69,8 +65,8 @@ def visible_gpus() -> int:
         return len(handles(nvml)) if nvml else 0
 
 
-PERIOD_S = 0.1
-COLUMNS = (
+_PERIOD_S = 0.1
+_COLUMNS = (
     "unix_ns",
     "gpu",
     "uuid",
@@ -88,7 +84,7 @@ COLUMNS = (
 def sampled(path: Path, warn: Callable[[str], None]) -> Iterator[None]:
     """Samples during the `with` block and writes a Parquet file; writes none without a GPU.
 
-    An error of telemetry must not end a run: it is passed to `warn` and never raised.
+    Errors of telemetry do not end a run: they are passed to `warn`.
     """
     rows: list[tuple[Any, ...]] = []
     finished = threading.Event()
@@ -113,7 +109,7 @@ def _sample(
             devices = [
                 (n, h, decoded(nvml.nvmlDeviceGetUUID(h))) for n, h in enumerate(handles(nvml))
             ]
-            while not finished.wait(PERIOD_S):
+            while not finished.wait(_PERIOD_S):
                 rows += [_row(nvml, *device) for device in devices]
     except Exception as error:
         warn(f"GPU telemetry stopped: {error}")
@@ -132,7 +128,7 @@ def _row(nvml: Any, number: int, handle: Any, uuid: str) -> tuple[Any, ...]:
         value_or_none(nvml.nvmlDeviceGetPowerUsage, handle),
         value_or_none(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
         value_or_none(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle),
-        # The power is a mean over the last second; a counter knows what shorter times took.
+        # Power is a mean over the last second; the energy counter resolves shorter times.
         value_or_none(nvml.nvmlDeviceGetTotalEnergyConsumption, handle),
     )
 
@@ -142,9 +138,9 @@ def _write(path: Path, rows: list[tuple[Any, ...]], warn: Callable[[str], None])
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        types = [pa.string() if name == "uuid" else pa.int64() for name in COLUMNS]
+        types = [pa.string() if name == "uuid" else pa.int64() for name in _COLUMNS]
         columns = zip(*rows, strict=True)
         arrays = [pa.array(values, type_) for values, type_ in zip(columns, types, strict=True)]
-        pq.write_table(pa.table(arrays, COLUMNS), path)
+        pq.write_table(pa.table(arrays, _COLUMNS), path)
     except Exception as error:
         warn(f"GPU telemetry could not be written: {error}")

@@ -41,10 +41,9 @@ def metrics(
     """The contents of metrics.json.
 
     Args:
-        until_ns: end of the recorded window, Unix time in ns. Later tokens of the profiled pass
-            were delayed by the writing of traces and do not count; their requests are not finished.
-        unprofiled_until_ns: end of the same steps in the unprofiled pass, so that both passes
-            cover the same work.
+        until_ns: end of the recorded window, Unix time in ns. Later tokens were delayed while
+            traces were written and do not count; their requests are not finished.
+        unprofiled_until_ns: end of the same steps in the unprofiled pass.
     """
     passes = {"profiled": pass_metrics(profiled, until_ns)}
     if unprofiled:
@@ -69,7 +68,7 @@ def _request(answer: Answer, until_ns: int | None) -> dict[str, Any]:
     times = [t for t in answer.token_ns if until_ns is None or t <= until_ns]
     finished = len(times) == len(answer.token_ns) and bool(times)
     first, last = (times[0], times[-1]) if times else (None, None)
-    arrivals = sorted(set(times))
+    arrivals, prompt = sorted(set(times)), answer.request.prompt
     return {
         "request_id": answer.request.request_id,
         "sent_unix_ns": answer.sent_ns,
@@ -77,9 +76,7 @@ def _request(answer: Answer, until_ns: int | None) -> dict[str, Any]:
         "last_token_unix_ns": last,
         "finished": finished,
         "finish_reason": answer.finish_reason if finished else None,
-        "prompt_tokens": None
-        if isinstance(answer.request.prompt, str)
-        else len(answer.request.prompt),
+        "prompt_tokens": None if isinstance(prompt, str) else len(prompt),
         "output_tokens": len(times),
         "ttft": first - answer.sent_ns if first else None,
         "tpot": round((last - first) / (len(times) - 1)) if first and last and times[1:] else None,
@@ -118,7 +115,7 @@ def distribution(values: Sequence[float]) -> dict[str, float] | None:
     return found
 
 
-# A step with a new batch size may compile kernels: it takes half a second instead of milliseconds.
+# A step that compiles kernels for a new batch size takes half a second instead of milliseconds.
 _STALL_NS, _STALL_TIMES = 100_000_000, 20
 
 
@@ -190,7 +187,7 @@ def _overhead(plan: Plan, passes: Passes) -> dict[str, Any]:
 def stall_ns(notes: dict[str, Any]) -> int:
     """Duration of the longest step if kernels were compiled in it, otherwise 0.
 
-    A step counts as such if it is much longer than both a fixed limit and the median step.
+    Such a step is much longer than the median step, and longer than a fixed limit.
     """
     begins = [one["begin_unix_ns"] for one in notes["iterations"]]
     durations = [later - earlier for earlier, later in pairwise([*begins, notes["end_unix_ns"]])]
@@ -199,11 +196,11 @@ def stall_ns(notes: dict[str, Any]) -> int:
 
 
 def pass_notes(plan: Plan, rank: int, name: str) -> dict[str, Any]:
-    """Reads what a rank wrote about a pass: its window and its engine iterations."""
-    found: dict[str, Any] = json.loads(
+    """Reads the notes of a rank about a pass: its window and its engine iterations."""
+    notes: dict[str, Any] = json.loads(
         (rank_folder(plan.scratch, rank) / f"{name}.json").read_text()
     )
-    return found
+    return notes
 
 
 def _window_notes(plan: Plan, name: str) -> dict[str, Any]:

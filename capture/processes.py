@@ -1,4 +1,4 @@
-"""Ends the processes that a run started and removes the shared memory they leave behind."""
+"""Ends the processes of a run and removes the shared memory that they leave behind."""
 
 import ctypes
 import os
@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 _SHARED_MEMORY = Path("/dev/shm")
 _NAME_PREFIXES = ("psm_", "vllm", "sem.mp-", "sem.loky-", "nccl-", "torch_", "cuda.shm.")
@@ -32,20 +31,19 @@ def end_with_parent() -> None:
 
 
 def end_group_with_parent(*, grace_s: float = GRACE_S) -> None:
-    """Also kills the group that this process leads, if the parent's death does not end it.
+    """Also kills the process group of this leader `grace_s` after the parent's death.
 
-    vLLM does not hear SIGTERM while it waits for its engine to start.
-
-    Args:
-        grace_s: how long after the parent's death.
+    vLLM ignores SIGTERM while it waits for its engine to start.
     """
     end_with_parent()
     if os.getpgrp() == os.getpid():
-        watch = threading.Thread(target=_outlive, args=(os.getppid(), grace_s), daemon=True)
+        watch = threading.Thread(
+            target=_kill_group_after, args=(os.getppid(), grace_s), daemon=True
+        )
         watch.start()
 
 
-def _outlive(parent: int, grace_s: float) -> None:
+def _kill_group_after(parent: int, grace_s: float) -> None:
     while os.getppid() == parent:
         time.sleep(_LOOK_S)
     time.sleep(grace_s)
@@ -58,11 +56,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def end_process_tree(process: subprocess.Popen[str], *, grace_s: float = 0) -> None:
-    """Ends a process and everything that it started: SIGTERM first, then SIGKILL.
-
-    Args:
-        grace_s: how long to wait for the process to end by itself before SIGTERM.
-    """
+    """Ends a process and its descendants: waits `grace_s`, then sends SIGTERM, then SIGKILL."""
     import psutil
 
     alive = [process.pid, *_descendants(process.pid)]
@@ -74,21 +68,16 @@ def end_process_tree(process: subprocess.Popen[str], *, grace_s: float = 0) -> N
             process.wait(GRACE_S)
     # Descendants of dead processes have become our children, see adopt_orphans.
     left = {*alive, *_descendants(process.pid), *_session(process.pid)}
-    killed = list(filter(None, map(_killed, left)))
+    killed = []
+    for pid in left:
+        with suppress(psutil.NoSuchProcess):
+            killed.append(psutil.Process(pid))
+            killed[-1].kill()
     process.wait()
     psutil.wait_procs(killed, timeout=1)
-    _reap()
-
-
-def _killed(pid: int) -> Any:
-    """The process, which is killed; None if there is none."""
-    import psutil
-
-    with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        process.kill()
-        return process
-    return None
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:  # children that had ended before
+            pass
 
 
 def _descendants(pid: int) -> list[int]:
@@ -112,13 +101,6 @@ def _session(leader: int) -> list[int]:
     return found
 
 
-def _reap() -> None:
-    """Forgets children that had ended before."""
-    with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-
-
 def shared_memory() -> frozenset[str]:
     """Names of shared memory that vLLM, PyTorch or multiprocessing may have created."""
     if not _SHARED_MEMORY.is_dir():
@@ -128,19 +110,15 @@ def shared_memory() -> frozenset[str]:
 
 def remove_shared_memory(before: frozenset[str]) -> None:
     """Removes shared memory created since `before` that no living process has mapped or open."""
-    new = {name: inode for name in shared_memory() - before if (inode := _inode(name))}
+    new: dict[Path, int] = {}
+    for name in shared_memory() - before:
+        with suppress(OSError):
+            new[_SHARED_MEMORY / name] = (_SHARED_MEMORY / name).stat().st_ino
     used = _inodes_in_use()
-    for name, inode in new.items():
+    for file, inode in new.items():
         if inode not in used:
             with suppress(OSError):
-                (_SHARED_MEMORY / name).unlink()
-
-
-def _inode(name: str) -> int | None:
-    try:
-        return (_SHARED_MEMORY / name).stat().st_ino
-    except OSError:
-        return None
+                file.unlink()
 
 
 def _inodes_in_use() -> set[int]:
@@ -156,16 +134,11 @@ def _inodes_in_use() -> set[int]:
             maps = Path(f"/proc/{pid}/maps").read_text()
             used |= {int(line.split()[4]) for line in maps.splitlines() if "/dev/shm/" in line}
         with suppress(OSError):
-            used |= {_shared_memory_inode(file) for file in Path(f"/proc/{pid}/fd").iterdir()}
+            for file in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(OSError):
+                    if str(file.readlink()).startswith(f"{_SHARED_MEMORY}/"):
+                        used.add(file.stat().st_ino)
     return used
-
-
-def _shared_memory_inode(file: Path) -> int:
-    """The inode of an open file in shared memory, or 0 for any other open file."""
-    with suppress(OSError):
-        if str(file.readlink()).startswith(f"{_SHARED_MEMORY}/"):
-            return file.stat().st_ino
-    return 0
 
 
 @contextmanager

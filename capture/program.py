@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from capture.run_directory import whole_file, write_run_json
+from capture.run_directory import atomic_write, write_run_json
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def profile(
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         end_unix_ns = time.time_ns()
-    with whole_file(trace) as draft:
+    with atomic_write(trace) as draft:
         recorder.export_chrome_trace(str(draft))
     if number == 0:
         facts = _program_facts(start_unix_ns, world_size) | {

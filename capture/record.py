@@ -15,7 +15,7 @@ from capture.errors import CaptureError
 from capture.gpus import sampled, visible_gpus
 from capture.models import require_model, write_model
 from capture.profilers import PROFILERS, Profiler, ProfilerOptions, PyTorch
-from capture.run_directory import RunDirectory, write_steps
+from capture.run_directory import RunDirectory, one_line, write_steps
 from capture.supervise import OnPhase, ignore_phase, run_engine
 from capture.versions import InstalledVllm, installed_vllm, require_packages
 
@@ -101,7 +101,7 @@ def record_run(
         directory.abandon(facts, "interrupted")
         raise
     except BaseException as error:
-        directory.abandon(facts, " ".join(str(error).split()) or type(error).__name__)
+        directory.abandon(facts, one_line(error))
         raise
     facts |= found
     directory.finish(facts)

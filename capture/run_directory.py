@@ -1,4 +1,4 @@
-"""The folder of a run, which is marked incomplete until everything is in it."""
+"""The run directory, which is marked incomplete until everything is in it."""
 
 import json
 import re
@@ -13,11 +13,11 @@ from capture.errors import RunDirectoryExists
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Replaces `path` with a hidden draft beside it, which the block writes.
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Yields a hidden draft for the block to write, which then replaces `path`.
 
-    After an error in the block the draft is removed, and `path` stays as it was. The draft has the
-    suffix of `path`, because PyTorch compresses a trace only if its name ends in .gz.
+    An error in the block removes the draft and leaves `path` unchanged. The draft has the suffix of
+    `path`, because PyTorch compresses a trace only if its name ends in .gz.
     """
     draft = path.with_name(f".{path.name}")
     try:
@@ -29,7 +29,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 def write_json(path: Path, value: Any) -> None:
     """Replaces a JSON file."""
-    with whole_file(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text(json.dumps(value, indent=1) + "\n")
 
 
@@ -53,7 +53,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path, facts: dict[str, Any]) -> "RunDirectory":
-        """Creates the folder, with a run.json that says that the run is incomplete.
+        """Creates the folder, with a run.json whose status is incomplete.
 
         Raises:
             RunDirectoryExists: the folder is not empty or cannot be created.
@@ -91,6 +91,11 @@ class RunDirectory:
         self.write(facts, status="incomplete", reason=reason)
 
 
+def one_line(error: BaseException) -> str:
+    """The message of an error, for run.json."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def write_run_json(
     folder: Path, facts: dict[str, Any], *, status: str, reason: str | None = None
 ) -> None:
@@ -104,7 +109,8 @@ def write_run_json(
     write_json(folder / "run.json", head | facts)
 
 
-_OF_WORKLOAD = re.compile(r"(?:cmpl-)?([^/]+)/")
+# Each pass, and vLLM, append a suffix after a slash to the id of a request; a server adds a prefix.
+_WORKLOAD_ID = re.compile(r"(?:cmpl-)?([^/]+)/")
 
 
 def rank_folder(scratch: Path, rank: int) -> Path:
@@ -112,7 +118,7 @@ def rank_folder(scratch: Path, rank: int) -> Path:
 
 
 def collected_ranks(scratch: Path) -> list[dict[str, Any]]:
-    """What each rank wrote about itself, in the order of ranks."""
+    """The rank.json of each rank, in the order of ranks."""
     folders = sorted(scratch.glob("rank*"), key=lambda folder: int(folder.name[4:]))
     return [json.loads((folder / "rank.json").read_text()) for folder in folders]
 
@@ -120,35 +126,27 @@ def collected_ranks(scratch: Path) -> list[dict[str, Any]]:
 def write_steps(folder: Path, scratch: Path, ranks: list[dict[str, Any]]) -> None:
     """Writes steps.jsonl from the notes of the ranks about the profiled pass."""
     with (folder / "steps.jsonl").open("w") as steps:
-        for facts in ranks:
-            _write_rank(steps, facts["rank"], notes_of_steps(scratch, facts["rank"]))
+        for rank in (facts["rank"] for facts in ranks):
+            notes = json.loads(notes_of_steps(scratch, rank).read_text())
+            for number, iteration in enumerate(notes["iterations"]):
+                row = {
+                    "rank": rank,
+                    "number": number,
+                    "begin_unix_ns": iteration["begin_unix_ns"],
+                    "requests": _by_request(iteration["scheduled"]),
+                    "computed": _by_request(iteration["computed"]),
+                }
+                steps.write(json.dumps(row) + "\n")
 
 
 def notes_of_steps(scratch: Path, rank: int) -> Path:
-    """The file in which a rank notes its profiled pass."""
+    """The file with a rank's notes about the profiled pass."""
     return rank_folder(scratch, rank) / "profiled.json"
 
 
-def _write_rank(steps: Any, rank: int, notes: Path) -> None:
-    for number, iteration in enumerate(json.loads(notes.read_text())["iterations"]):
-        row = {
-            "rank": rank,
-            "number": number,
-            "begin_unix_ns": iteration["begin_unix_ns"],
-            "requests": _by_request(iteration["scheduled"]),
-            "computed": _by_request(iteration["computed"]),
-        }
-        steps.write(json.dumps(row) + "\n")
-
-
 def _by_request(tokens: dict[str, int]) -> dict[str, int]:
-    return {_request_id(name): count for name, count in tokens.items()}
-
-
-def _request_id(name: str) -> str:
-    """The id of a request in the workload.
-
-    Each pass, and vLLM, append a suffix after a slash; a server adds a prefix too.
-    """
-    found = _OF_WORKLOAD.match(name)
-    return found[1] if found else name
+    """Counts of tokens by the id of the request in the workload."""
+    return {
+        match[1] if (match := _WORKLOAD_ID.match(name)) else name: count
+        for name, count in tokens.items()
+    }

@@ -14,7 +14,6 @@ from capture.workload import Chunk, Request
 
 if TYPE_CHECKING:
     import aiohttp
-    import psutil
 
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
@@ -36,18 +35,13 @@ def server_process(url: str) -> tuple[list[str], Path] | None:
     with suppress(psutil.Error):
         for connection in psutil.net_connections("tcp"):
             if _listens(connection, port) and connection.pid:
-                process = _first_with(psutil.Process(connection.pid), port)
+                process = psutil.Process(connection.pid)
+                for parent in process.parents():  # forks of a server inherit its socket
+                    if not any(_listens(one, port) for one in parent.net_connections("tcp")):
+                        break
+                    process = parent
                 return list(process.cmdline()), Path(process.cwd())
     return None
-
-
-def _first_with(process: "psutil.Process", port: int) -> "psutil.Process":
-    """The first of a process and its parents that listens: forks of a server inherit its socket."""
-    for parent in process.parents():
-        if not any(_listens(one, port) for one in parent.net_connections("tcp")):
-            break
-        process = parent
-    return process
 
 
 def _listens(connection: Any, port: int) -> bool:
@@ -56,15 +50,22 @@ def _listens(connection: Any, port: int) -> bool:
 
 def trace_folder(command: list[str]) -> Path | None:
     """The folder in `--profiler-config`, in any of the forms that vLLM accepts."""
-    for number, argument in enumerate(command):
-        name, equals, value = argument.partition("=")
-        value = value if equals else (command[number + 1] if number + 1 < len(command) else "")
-        if name.replace("_", "-") == f"{_OPTION}.{_FOLDER}".replace("_", "-"):
+    for name, value in _options(command):
+        if name == f"{_OPTION}.{_FOLDER.replace('_', '-')}":
             return Path(value)
-        if name.replace("_", "-") == _OPTION:
+        if name == _OPTION:
             with suppress(ValueError, TypeError, KeyError):
                 return Path(json.loads(value)[_FOLDER])
     return None
+
+
+def _options(command: Sequence[str]) -> list[tuple[str, str]]:
+    """Each word of a command line up to `=`, and its value: after `=`, or else the next word."""
+    found = []
+    for argument, following in zip(command, [*command[1:], ""], strict=True):
+        name, equals, value = argument.partition("=")
+        found.append((name.replace("_", "-"), value if equals else following))
+    return found
 
 
 _SIZE_OPTIONS = {
@@ -76,21 +77,22 @@ _SIZE_OPTIONS = {
 
 def parallel_layout(command: Sequence[str]) -> dict[str, Any]:
     """The sizes of the parallel groups in a command line, or {} if it does not state them."""
-    names = _option_names(command)
-    asked = {
-        name: _option_value(command, options) or "1" for name, options in _SIZE_OPTIONS.items()
-    }
-    if not command or "--config" in names or not all(map(_is_number, asked.values())):
+    options = _options(command)
+    names = {name for name, _ in options}
+    if not command or "--config" in names:
         return {}
-    sizes = {name: int(size) for name, size in asked.items()}
-    return {**sizes, "ep": not {"--enable-expert-parallel", "-ep"}.isdisjoint(names)}
+    sizes = {}
+    for size, spellings in _SIZE_OPTIONS.items():
+        text = next((value for name, value in options if name in spellings), "") or "1"
+        if not (text.isascii() and text.isdigit()):
+            return {}
+        sizes[size] = int(text)
+    return {**sizes, "ep": not names.isdisjoint(("--enable-expert-parallel", "-ep"))}
 
 
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
-
-
-def placed(ranks: Sequence[dict[str, Any]], layout: dict[str, Any]) -> list[dict[str, Any]]:
+def with_parallel_ranks(
+    ranks: Sequence[dict[str, Any]], layout: dict[str, Any]
+) -> list[dict[str, Any]]:
     """Adds to each rank its place in the parallel groups, in vLLM's order: tensor ranks first.
 
     A place that a rank already has is kept. Nothing is added if the number of ranks is not that
@@ -99,11 +101,11 @@ def placed(ranks: Sequence[dict[str, Any]], layout: dict[str, Any]) -> list[dict
     tp, pp, dp = (layout.get(name, 0) for name in ("tp", "pp", "dp"))
     if tp * pp * dp != len(ranks):
         return list(ranks)
-    places = [
-        {"tp_rank": n % tp, "pp_rank": n // tp % pp, "dp_rank": n // (tp * pp)}
-        for n in (rank["rank"] for rank in ranks)
+    return [
+        {"tp_rank": n % tp, "pp_rank": n // tp % pp, "dp_rank": n // (tp * pp)} | rank
+        for rank in ranks
+        for n in (rank["rank"],)
     ]
-    return [place | rank for place, rank in zip(places, ranks, strict=True)]
 
 
 def model_config(served: dict[str, Any]) -> dict[str, Any] | None:
@@ -126,19 +128,6 @@ def _config_file(root: str) -> Path:
     return Path(cached)
 
 
-def _option_names(command: Sequence[str]) -> list[str]:
-    return [argument.partition("=")[0].replace("_", "-") for argument in command]
-
-
-def _option_value(command: Sequence[str], options: Sequence[str]) -> str | None:
-    for name, argument, following in zip(
-        _option_names(command), command, [*command[1:], ""], strict=True
-    ):
-        if name in options:
-            return argument.partition("=")[2] or following
-    return None
-
-
 _PROFILER = {
     "profiler": "torch",
     "torch_profiler_dir": "/tmp/traces",
@@ -159,7 +148,7 @@ class Server:
     async def __aenter__(self) -> "Server":
         import aiohttp
 
-        # The server may not answer for many minutes while it writes traces: no total timeout.
+        # The server may not reply for many minutes while it writes traces: no total timeout.
         self._session = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_ANSWER_S),
             connector=aiohttp.TCPConnector(limit=0),
@@ -187,9 +176,9 @@ class Server:
         except (KeyError, IndexError, TypeError):
             raise ServerUnusable(f"{self.url} serves no model; is it a vLLM server?") from None
         version = await self._get("/version")
-        said = version.get("version") if isinstance(version, dict) else None
-        self._version = str(said)
-        return {"model": served, "version": said}
+        number = version.get("version") if isinstance(version, dict) else None
+        self._version = str(number)
+        return {"model": served, "version": number}
 
     @asynccontextmanager
     async def _post(self, path: str, **sent: Any) -> AsyncIterator["aiohttp.ClientResponse"]:
@@ -204,6 +193,10 @@ class Server:
                 f"({type(error).__name__}); see the server's log"
             ) from None
 
+    async def _failure(self, path: str, answer: "aiohttp.ClientResponse") -> str:
+        text = (await answer.text())[:200]
+        return f"{self.url}{path} failed with status {answer.status}: {text}"
+
     async def start_profiler(self) -> None:
         """Starts the profiler on all ranks.
 
@@ -217,26 +210,22 @@ class Server:
                     f"start it with --profiler-config '{_profiler_config(self._version)}'"
                 )
             if answer.status != 200:
-                said = (await answer.text())[:200]
-                raise ServerUnusable(
-                    f"{self.url}/start_profile failed with status {answer.status}: {said}; if "
-                    f"another capture is running, curl -X POST {self.url}/stop_profile ends it"
+                hint = (
+                    f"if another capture is running, curl -X POST {self.url}/stop_profile ends it"
                 )
+                raise ServerUnusable(f"{await self._failure('/start_profile', answer)}; {hint}")
 
     async def follow(self, folder: Path) -> bool:
-        """Asks the ranks to note their steps in a folder; False if the server cannot."""
-        asked = {"method": "capture_follow", "args": [str(folder)]}
-        async with self._post("/collective_rpc", json=asked) as answer:
+        """Makes the ranks record their steps in a folder; False if the server cannot."""
+        call = {"method": "capture_follow", "args": [str(folder)]}
+        async with self._post("/collective_rpc", json=call) as answer:
             return bool(answer.status == 200)
 
     async def stop_profiler(self) -> None:
         """Stops the profiler; returns when all ranks have written their traces."""
         async with self._post("/stop_profile") as answer:
             if answer.status != 200:
-                said = (await answer.text())[:200]
-                raise ServerUnusable(
-                    f"{self.url}/stop_profile failed with status {answer.status}: {said}"
-                )
+                raise ServerUnusable(await self._failure("/stop_profile", answer))
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         """Requests one greedy completion of full length and yields its chunks as they arrive."""
@@ -249,14 +238,11 @@ class Server:
             "stream": True,
             "return_token_ids": True,
         }
-        # The server makes its own id of this one; the slash marks where its suffix begins.
-        named = {"X-Request-Id": f"{request.request_id}/"}
-        async with self._post("/v1/completions", json=body, headers=named) as answer:
+        # The server appends a suffix to this id, after the slash.
+        headers = {"X-Request-Id": f"{request.request_id}/"}
+        async with self._post("/v1/completions", json=body, headers=headers) as answer:
             if answer.status != 200:
-                said = (await answer.text())[:200]
-                raise ServerUnusable(
-                    f"{self.url} refused a request with status {answer.status}: {said}"
-                )
+                raise ServerUnusable(await self._failure("/v1/completions", answer))
             async for line in answer.content:
                 text = line.decode().strip()
                 if text.startswith("data: {"):

@@ -82,19 +82,19 @@ _KNOWN: Sequence[tuple[tuple[str, ...], str]] = (
     ),
 )
 _ERROR_LINE = re.compile(r"(?:^|\s)((?:\w+\.)*\w+(?:Error|Exception): .+)$", re.MULTILINE)
-# With these texts vLLM refers to an error that another process printed before.
+# With these texts vLLM refers to an error that another process printed earlier.
 _REFERS_ELSEWHERE = ("root cause above", "Engine core initialization failed", "See stack trace")
 
 
 def explained(failure: str, log: Path) -> str:
-    """One line that says what went wrong, how to fix it if that is known, and where the log is."""
+    """One line with the error of an engine, a fix if one is known, and the path of the log."""
     tail = log_tail(log)
     fix = _known_fix(f"{failure}\n{tail}")
     return f"{fix or f'the engine failed: {_root_cause(failure, tail)}'} (log: {log})"
 
 
 def explained_by_log(what: str, log: Path) -> str:
-    """One line on a program that has ended: the last error in its log, and how to fix it."""
+    """One line on a program that has ended: the last error in its log, or a known fix."""
     tail = log_tail(log)
     error = _last_error(tail)
     return f"{_known_fix(tail) or what + (f': {error}' if error else '')} (log: {log})"
@@ -115,7 +115,7 @@ def _known_fix(messages: str) -> str | None:
 
 def _root_cause(failure: str, tail: str) -> str:
     """The first line of the failure, or the last error in the log if the failure refers to it."""
-    first = _first_line(failure)
+    first = next((line.strip() for line in failure.splitlines() if line.strip()), "no message")
     only_a_type = first.endswith(":")
     if not only_a_type and not any(text in failure for text in _REFERS_ELSEWHERE):
         return first
@@ -126,10 +126,6 @@ def _last_error(tail: str) -> str | None:
     """The last error that does not refer to another one."""
     errors = [e for e in _ERROR_LINE.findall(tail) if not any(h in e for h in _REFERS_ELSEWHERE)]
     return errors[-1].strip() if errors else None
-
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")
 
 
 _PROGRAM = (sys.executable, "-m", "capture.engine_process")
@@ -144,17 +140,17 @@ def run_engine(
     launcher: Sequence[str] = (),
     write_s: float = 0,
 ) -> dict[str, Any]:
-    """Starts an engine process that carries out a plan, and returns its result.
+    """Starts an engine process that runs a plan, and returns its result.
 
     Args:
         log: the file for everything that the engine prints.
         variables: environment variables of the engine process.
-        launcher: the words of a profiler that starts the engine process.
+        launcher: the command line of a profiler that starts the engine process.
         write_s: how long it may take to write its report after the engine has ended.
 
     Raises:
         EngineFailed: the message says why it failed, what to do, and where the log is.
-        KeyboardInterrupt: the run was interrupted; everything that it started has ended.
+        KeyboardInterrupt: the run was interrupted; all its processes have ended.
     """
     before = shared_memory()
     adopt_orphans()
@@ -186,7 +182,7 @@ def run_engine(
 
 
 def _last_event(events: Any, on_phase: OnPhase) -> dict[str, Any]:
-    """Reports progress until the last event, and returns that; {} if the process died before."""
+    """Passes progress on, and returns the last event; {} if the process died before it."""
     for line in events:
         event: dict[str, Any] = json.loads(line)
         if "phase" not in event:

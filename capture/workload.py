@@ -11,7 +11,7 @@ from pathlib import Path
 from capture.errors import WorkloadInvalid
 
 SEED = 0
-KNOWN_TOKENS = 1000  # every model has these token ids; a server does not tell its vocabulary
+KNOWN_TOKENS = 1000  # every model has these token ids; a server does not report its vocabulary
 
 
 @dataclass(frozen=True)
@@ -120,11 +120,7 @@ def _prompt(line: str) -> list[int] | str:
 
 
 def require_token_ids(workload: Workload) -> None:
-    """Checks that a model without a tokenizer gets prompts as token ids.
-
-    Raises:
-        WorkloadInvalid: a prompt is text.
-    """
+    """Raises WorkloadInvalid if a prompt is text, which a model without a tokenizer cannot take."""
     text = next((r for r in workload.requests if isinstance(r.prompt, str)), None)
     if text:
         raise WorkloadInvalid(
@@ -134,11 +130,7 @@ def require_token_ids(workload: Workload) -> None:
 
 
 def require_fitting(workload: Workload, *, max_model_len: int, vocab_size: int) -> None:
-    """Checks that every request fits the model, as far as this is known before it is sent.
-
-    Raises:
-        WorkloadInvalid: a request is too long for the model, or has an unknown token id.
-    """
+    """Raises WorkloadInvalid if a request is too long for the model or has an unknown token id."""
     for request in workload.requests:
         if isinstance(request.prompt, str):
             continue
@@ -196,11 +188,7 @@ class Pass:
 
 
 class FirstTokens:
-    """Watches a stream until so many requests have their first token.
-
-    Attributes:
-        all_there: set when they have.
-    """
+    """Watches a stream; `all_there` is set when a number of requests have their first token."""
 
     def __init__(self, stream: Stream, requests: int) -> None:
         self.all_there = asyncio.Event()
@@ -208,7 +196,6 @@ class FirstTokens:
         self._answered: set[str] = set()
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        """The stream as it is."""
         async for chunk in self._stream(request):
             if chunk.tokens:
                 self._answered.add(request.request_id)

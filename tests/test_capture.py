@@ -12,12 +12,12 @@ import pytest
 from recorded_runs import answer, run_directory
 
 import traceql
-from capture.engine_options import parsed_arguments
+from capture.engine_options import parse_engine_args
 from capture.environment import checkout, network_adapters, variables
 from capture.errors import CaptureError, ServerUnusable, UnsupportedVllm, WorkloadInvalid
 from capture.metrics import distribution, pass_metrics
 from capture.run_directory import RunDirectory
-from capture.server import Server, model_config, parallel_layout, placed, trace_folder
+from capture.server import Server, model_config, parallel_layout, trace_folder, with_parallel_ranks
 from capture.supervise import explained
 from capture.versions import checked
 from capture.workload import (
@@ -95,12 +95,12 @@ def test_percentiles_are_interpolated() -> None:
 
 def test_engine_arguments_are_json_or_text() -> None:
     pairs = ["max-model-len=8192", "quantization=fp8", "enable_prefix_caching=False", 'x={"a": 1}']
-    assert parsed_arguments(pairs) == {
+    assert parse_engine_args(pairs) == {
         "max_model_len": 8192, "quantization": "fp8", "enable_prefix_caching": False,
         "x": {"a": 1},
     }  # fmt: skip
     with pytest.raises(CaptureError, match="name=value"):
-        parsed_arguments(["max_model_len"])
+        parse_engine_args(["max_model_len"])
 
 
 def test_an_unsupported_vllm_is_named_with_the_range() -> None:
@@ -144,9 +144,9 @@ def test_failures_name_the_fix_or_the_root_cause(tmp_path: Path) -> None:
 def test_a_servers_ranks_are_placed_as_its_command_line_says() -> None:
     layout = parallel_layout(["vllm", "serve", "m", "-tp", "2", "--pipeline-parallel-size=2"])
     assert layout == {"tp": 2, "pp": 2, "dp": 1, "ep": False}
-    ranks = placed([{"rank": n} for n in range(4)], layout)
+    ranks = with_parallel_ranks([{"rank": n} for n in range(4)], layout)
     assert [(r["tp_rank"], r["pp_rank"]) for r in ranks] == [(0, 0), (1, 0), (0, 1), (1, 1)]
-    assert placed([{"rank": 0}], layout) == [{"rank": 0}]  # others wrote no trace
+    assert with_parallel_ranks([{"rank": 0}], layout) == [{"rank": 0}]  # others wrote no trace
 
 
 def test_the_model_of_a_server_is_found_in_its_folder_or_this_hosts_hub_cache(

@@ -13,8 +13,9 @@ from command_line import refusal
 
 from capture.errors import GpuBusy, ModelNotFound
 from capture.peaks import gpu as gpu_module
-from capture.peaks.gpu import Rounds, require_idle, timed, visible_gpus
+from capture.peaks.gpu import require_idle, visible_gpus
 from capture.peaks.model_products import configuration, model_products
+from capture.peaks.timing import Rounds, timed
 from traceql.database.loading.peaks import peaks_document
 
 ROOT = Path(__file__).parent.parent

@@ -16,12 +16,12 @@ import pytest
 from nsys_samples import unpacked
 
 import traceql
-from capture.annotation import annotate
 from capture.engine_options import Plan
 from capture.errors import CaptureError, EngineFailed
 from capture.profilers import PROFILERS, Profiler, ProfilerOptions
 from capture.run_directory import write_run_json
 from capture.supervise import run_engine
+from capture.worker_extension import annotate
 
 TOOLS = ("nsys", "ncu")
 

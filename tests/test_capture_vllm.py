@@ -192,7 +192,7 @@ def test_ctrl_c_leaves_no_process_no_shared_memory_and_says_incomplete(tmp_path:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said.splitlines()[-1]) == (
-        130, "traceql: interrupted; everything that it started has ended",
+        130, "traceql: interrupted; all processes of the run have ended",
     )  # fmt: skip
     assert json.loads((run / "run.json").read_text())["reason"] == "interrupted"
     assert _processes_in(tmp_path) == []

@@ -13,10 +13,9 @@ import pytest
 from click.testing import CliRunner
 from written_results import WrittenPoint, latencies, write_results
 
-from capture.cli.attach import command as attach_command
+from capture.cli import attach_command, run_command
 from capture.cli.experiment import command as experiment_command
 from capture.cli.peaks import command as measure_command
-from capture.cli.run import command as run_command
 from traceql.cli import cli, experiment, peaks
 from traceql.cli.commands import lake as lake_command
 

@@ -9,8 +9,9 @@ from command_line import called
 from experiment_runs import use_stand_in
 
 from capture.experiment import runner
-from capture.experiment.plan_document import Override, parsed_set, read_plan
-from capture.experiment.points import Refusals, points_of
+from capture.experiment.feasibility import Feasibility
+from capture.experiment.plan_document import Override, parse_set, read_plan
+from capture.experiment.points import points_of
 from capture.models import built_in_config
 from capture.versions import InstalledVllm
 from traceql.cli.commands import weight_bytes
@@ -22,10 +23,10 @@ EXPERTS = built_in_config("qwen3-30b-a3b") or {}
 
 def skipped(config: dict[str, Any], *settings: str, **changed: Any) -> dict[int, str]:
     """The reason for each tensor-parallel size that is left out."""
-    given = [parsed_set("grid.tensor_parallel=[1, 2, 4]"), *map(parsed_set, settings)]
+    given = [parse_set("grid.tensor_parallel=[1, 2, 4]"), *map(parse_set, settings)]
     model = Override(("model",), "qwen3-32b", "--model")
     plan = read_plan(None, preset="quick", overrides=[model, *given])
-    known = replace(Refusals(config, 8, GPU_BYTES, weight_bytes), **changed)
+    known = replace(Feasibility(config, 8, GPU_BYTES, weight_bytes), **changed)
     found = points_of(plan, known.reason)
     return {one.point.engine.tp: one.reason for one in found.skipped}
 

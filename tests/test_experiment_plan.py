@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from capture.errors import ModelNotFound, PlanInvalid
+from capture.experiment.feasibility import Feasibility, read_model_config
 from capture.experiment.plan import Plan, plan_schema
-from capture.experiment.plan_document import Override, parsed_set, parsed_sweep, presets, read_plan
-from capture.experiment.points import Point, Refusals, points_of, refusals
-from capture.experiment.schedule import PROFILED, blocks
+from capture.experiment.plan_document import Override, parse_set, parse_sweep, presets, read_plan
+from capture.experiment.points import PROFILED, Point, blocks, points_of
 from capture.models import built_in_config, require_model
 
 MODEL = [Override(("model",), "qwen3-8b", "--model")]
@@ -38,14 +38,14 @@ def allowed(_point: Point) -> None:
         ),
         ("model: x\nbatch: 1\n", "line 2: there is no key 'batch'; it belongs under grid:"),
         ("model: x\nxyz: 1\n", "line 2: there is no key 'xyz'; there are model, name,"),
-        ("model: x\nmodel: y\n", "line 2: 'model' stands here again, first in line 1"),
+        ("model: x\nmodel: y\n", "line 2: 'model' is already set in line 1"),
         ("model: x\nrepeats: 0\n", "line 2: repeats: expected int >= 1"),
         ("model: x\nrepeats: yes\n", "line 2: repeats: expected int, got bool"),
         ("model: x\nrepeats: 1000000\n", "line 2: repeats: expected int <= 1000"),
         ("model: x\nstart_timeout_s: .inf\n", "line 2: start_timeout_s: expected float <= 86400"),
         ("model: x\nstart_timeout_s: .nan\n", "line 2: start_timeout_s: expected float"),
-        ("model: x\n", "plan.yaml: the grid says nothing of the load"),
-        ("model: x\ngrid: {request_rate: [.inf]}\n", "line 2: the grid says nothing of the load"),
+        ("model: x\n", "plan.yaml: the grid sets no load"),
+        ("model: x\ngrid: {request_rate: [.inf]}\n", "line 2: the grid sets no load"),
         (
             f"model: x\ngrid: {{batch: {[*range(1, 301)]}, prompt_tokens: {[*range(1, 301)]}}}\n",
             "line 2: the grid has 90,000 points; at most 10,000 can be run",
@@ -89,25 +89,25 @@ def test_a_file_that_cannot_be_read_is_one_line(
 
 
 def test_every_key_can_be_overridden_and_the_option_is_named_if_it_is_wrong() -> None:
-    given = [*MODEL, parsed_set("engine.max_model_len=4096"), parsed_set("grid.output_tokens=[8]")]
+    given = [*MODEL, parse_set("engine.max_model_len=4096"), parse_set("grid.output_tokens=[8]")]
     plan = read_plan(None, preset="quick", overrides=given)
     assert (plan.engine, plan.grid.output_tokens) == ({"max_model_len": 4096}, [8])
     with pytest.raises(PlanInvalid, match=r"--set repeats=x: repeats: expected int, got str"):
-        read_plan(None, preset="quick", overrides=[*MODEL, parsed_set("repeats=x")])
+        read_plan(None, preset="quick", overrides=[*MODEL, parse_set("repeats=x")])
     with pytest.raises(PlanInvalid, match="write it as KEY=VALUE"):
-        parsed_set("repeats")
+        parse_set("repeats")
 
 
 def test_a_sweep_replaces_values_of_the_grid() -> None:
-    sweep = parsed_sweep("concurrency:1,4 ; prompt_tokens: 128,1024")
+    sweep = parse_sweep("concurrency:1,4 ; prompt_tokens: 128,1024")
     plan = read_plan(None, preset="quick", overrides=[*MODEL, *sweep])
     assert (plan.grid.concurrency, plan.grid.prompt_tokens) == ([1, 4], [128, 1024])
     assert plan.grid.batch is None  # of the preset: a grid has one of the two
     for text, told in (("batchs:1", "did you mean 'batch'"), ("batch", "KEY:VALUE,VALUE")):
         with pytest.raises(PlanInvalid, match=told):
-            parsed_sweep(text)
+            parse_sweep(text)
     with pytest.raises(PlanInvalid, match="--sweep batch:4: --sweep batch:1 has 'batch' already"):
-        parsed_sweep("batch:1", "batch:4")
+        parse_sweep("batch:1", "batch:4")
 
 
 def test_an_unknown_model_is_one_line_with_the_known_names() -> None:
@@ -170,7 +170,7 @@ def test_how_many_requests_a_load_has(grid: str, requests: int, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("model: x\n", "the grid says nothing of the load"),
+        ("model: x\n", "the grid sets no load"),
         ("model: x\ngrid: {batch: 1, request_rate: 2}\n", "a batch is sent at once"),
         ("model: x\nbench: latency\ngrid: {concurrency: 1}\n", "bench latency measures batches"),
         ("model: x\ngrid: {batch: 1}\nengine: {model: y}\n", "engine.model is set by model"),
@@ -198,7 +198,7 @@ def test_how_many_requests_a_load_has(grid: str, requests: int, tmp_path: Path) 
     ],
 )
 def test_a_plan_without_a_possible_point_says_why(text: str, told: str, tmp_path: Path) -> None:
-    known = Refusals(built_in_config("qwen3-8b") or {}, gpus=2)
+    known = Feasibility(built_in_config("qwen3-8b") or {}, gpus=2)
     with pytest.raises(PlanInvalid, match=told):
         points_of(plan_of(text, tmp_path), known.reason)
 
@@ -208,7 +208,7 @@ def test_impossible_points_are_left_out_with_the_reason_and_the_others_are_run(
 ) -> None:
     text = "model: qwen3-8b\ndummy_weights: true\ngrid: {batch: 1, tensor_parallel: [1, 3, 4]}\n"
     plan = plan_of(text, tmp_path)
-    found = points_of(plan, refusals(plan, gpus=2).reason)
+    found = points_of(plan, Feasibility(read_model_config(plan), gpus=2).reason)
     assert [point.engine.tp for point in found.run] == [1]
     assert {one.point.engine.tp: one.reason.split()[0] for one in found.skipped} == {
         3: "tensor_parallel",

@@ -19,7 +19,7 @@ from stand_in_vllm import itl_s, ttft_s
 from traces import hears_ctrl_c
 
 from capture.cli.experiment import command
-from capture.experiment.results import opened
+from capture.experiment.results import locked_results
 
 pytestmark = pytest.mark.slow
 
@@ -250,7 +250,7 @@ def test_a_full_disk_ends_the_experiment_with_one_line(
     monkeypatch.setattr("capture.experiment.results.write_json", full)
     told = run().output.splitlines()[-1]
     assert told == (
-        "traceql: cannot write out/points/run.json: the disk is full; mend that, then go on with "
+        "traceql: cannot write out/points/run.json: the disk is full; fix that, then continue with "
         "--resume"
     )
     monkeypatch.undo()
@@ -258,7 +258,7 @@ def test_a_full_disk_ends_the_experiment_with_one_line(
 
 def test_a_second_run_of_the_same_folder_is_refused(log: Path) -> None:
     done("--set", "repeats=1", "--sweep", "tensor_parallel:1")
-    with opened(Path("out"), resume=True):
+    with locked_results(Path("out"), resume=True):
         assert "another traceql experiment run is writing out; wait for it" in refusal("--resume")
 
 

@@ -15,8 +15,6 @@ from capture.versions import require_packages
 from capture.workload import DEFAULT_MIX, MIXES
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
     from capture.record import Recorded
 
 
@@ -25,10 +23,10 @@ _LABELS = {
     "warmup": "warming up",
     "unprofiled": "measuring without the profiler",
     "record": "recording",
-    "heat": "warming the GPU up (half a minute)",
-    "products": "measuring products of matrices",
-    "memory": "measuring the memory",
-    "communication": "measuring communication among the GPUs",
+    "heat": "warming up the GPU (half a minute)",
+    "products": "measuring matrix products",
+    "memory": "measuring memory bandwidth",
+    "communication": "measuring communication between the GPUs",
     "write": "waiting for vLLM to write the traces (can take minutes)",
 }
 
@@ -67,20 +65,19 @@ def _bars() -> Iterator[OnPhase]:
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bars:
         tasks: dict[str, TaskID] = {}
 
+        def finish_bars() -> None:
+            for task in tasks.values():
+                bars.update(task, completed=1, total=1)
+                bars.stop_task(task)
+
         def show_bar(phase: str, count: int, total: int) -> None:
             if phase not in tasks:
-                _finish(bars, tasks)
+                finish_bars()
                 tasks[phase] = bars.add_task(_LABELS[phase], total=None)
             bars.update(tasks[phase], completed=count, total=total or None)
 
         yield show_bar
-        _finish(bars, tasks)
-
-
-def _finish(bars: "Progress", tasks: "dict[str, TaskID]") -> None:
-    for task in tasks.values():
-        bars.update(task, completed=1, total=1)
-        bars.stop_task(task)
+        finish_bars()
 
 
 def warn(message: str) -> None:
@@ -91,40 +88,27 @@ def warn(message: str) -> None:
 _INTERRUPTED = 130
 
 
-@contextmanager
-def told(ctx: click.Context) -> Iterator[None]:
-    """Ends the command with status 1 after a CaptureError of the block, with 130 after Ctrl-C."""
-    try:
-        yield
-    except CaptureError as error:
-        _print_error(error)
-        ctx.exit(1)
-    except ExceptionGroup as group:
-        known, other = group.split(CaptureError)
-        if known is None or other is not None:
-            raise
-        _print_error(_first(known))
-        ctx.exit(1)
-    except KeyboardInterrupt:
-        click.echo("traceql: interrupted; everything that it started has ended", err=True)
-        ctx.exit(_INTERRUPTED)
-
-
-def _print_error(error: BaseException) -> None:
-    click.echo(f"traceql: {' '.join(str(error).split())}", err=True)
-
-
-def _first(error: BaseException) -> BaseException:
-    """The first of several requests that failed together."""
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
-
-
 class CaptureCommand(click.Command):
-    """A command outside of `traceql capture` that ends as its commands do."""
+    """A command that ends with status 1 after a CaptureError, and with 130 after Ctrl-C."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        with told(ctx):
+        try:
             return super().invoke(ctx)
+        except CaptureError as error:
+            message = str(error)
+        except ExceptionGroup as group:  # of several requests that failed together
+            known, other = group.split(CaptureError)
+            if known is None or other is not None:
+                raise
+            first: BaseException = known
+            while isinstance(first, BaseExceptionGroup):
+                first = first.exceptions[0]
+            message = str(first)
+        except KeyboardInterrupt:
+            click.echo("traceql: interrupted; all processes of the run have ended", err=True)
+            ctx.exit(_INTERRUPTED)
+        click.echo(f"traceql: {' '.join(message.split())}", err=True)
+        ctx.exit(1)
 
 
 _IMPOSSIBLE_PCT = -5
@@ -150,9 +134,8 @@ def write_report(recorded: "Recorded") -> None:
     )
     if overhead["overhead_pct"] < _IMPOSSIBLE_PCT:
         warn(
-            "a negative overhead is measurement noise: requests were batched differently in the "
-            "two passes, or the speed of the machine changed; record more steps for a better "
-            "measurement"
+            "a negative overhead is measurement noise: the passes batched requests differently, or "
+            "the speed of the machine changed; record more steps for a better measurement"
         )
     for name in ("profiled", "unprofiled"):
         if stall_ns := overhead[f"{name}_stall_ns"]:
@@ -169,17 +152,15 @@ def write_latencies(run: Path) -> None:
     """Prints the latencies of each pass of a run, one line per pass."""
     passes = json.loads((run / "metrics.json").read_text())["passes"]
     for name, measured in passes.items():
-        click.echo(f"{name}: {_latencies(measured['summary'])}")
-
-
-def _latencies(summary: dict[str, Any]) -> str:
-    parts = [
-        f"{title} {found['p50'] / 1e6:.1f} ms (p99 {found['p99'] / 1e6:.1f})"
-        for key, title in _METRICS
-        if (found := summary[key])
-    ]
-    rate = summary["output_tokens_per_s"]
-    return ", ".join([*parts, f"{rate:,.0f} output tokens/s" if rate else "no tokens"])
+        summary = measured["summary"]
+        parts = [
+            f"{title} {found['p50'] / 1e6:.1f} ms (p99 {found['p99'] / 1e6:.1f})"
+            for key, title in _METRICS
+            if (found := summary[key])
+        ]
+        rate = summary["output_tokens_per_s"]
+        parts.append(f"{rate:,.0f} output tokens/s" if rate else "no tokens")
+        click.echo(f"{name}: {', '.join(parts)}")
 
 
 ((_PROMPT_TOKENS, _OUTPUT_TOKENS),) = DEFAULT_MIX.shapes

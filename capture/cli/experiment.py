@@ -11,8 +11,9 @@ from capture.cli.console import CaptureCommand, warn
 
 if TYPE_CHECKING:
     from capture.experiment.block import Done
-    from capture.experiment.points import Point, Skipped, WeightBytes
-    from capture.experiment.progress import Ahead
+    from capture.experiment.feasibility import WeightBytes
+    from capture.experiment.points import Point
+    from capture.experiment.progress import Overview
 
 
 _MINUTE_S, _HOUR_S = 60, 3600
@@ -26,55 +27,56 @@ _GRID = {
 }
 
 
-class Told:
-    """Counts what is done, and says it in a line each."""
+class _ProgressLines:
+    """Prints a line for each repeat that ends."""
+
+    warn = staticmethod(warn)
 
     def __init__(self) -> None:
         self._total = 0
 
-    def ahead(self, ahead: "Ahead") -> None:
-        self._total = ahead.done + ahead.left
-        for line in _ahead_lines(ahead):
+    def begin(self, overview: "Overview") -> None:
+        self._total = overview.done + overview.left
+        for line in _overview_lines(overview):
             click.echo(line, err=True)
 
     def done(self, done: "Done", left: int, seconds: float) -> None:
-        what = f"failed: {done.reason}" if done.reason else f"{done.seconds:.1f} s"
-        later = f", about {duration(seconds)} left" if left else ""
-        place = f"[{self._total - left}/{self._total}]"
-        click.echo(f"{place} {done.point.path} {done.block.name}: {what}{later}", err=True)
-
-    def warn(self, message: str) -> None:
-        warn(message)
+        outcome = f"failed: {done.reason}" if done.reason else f"{done.seconds:.1f} s"
+        later = f", about {format_duration(seconds)} left" if left else ""
+        count = f"[{self._total - left}/{self._total}]"
+        click.echo(f"{count} {done.point.path} {done.block.name}: {outcome}{later}", err=True)
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`40 s`, `12 min`, `2 h 10 min`."""
     if seconds < _MINUTE_S:
         return f"{seconds:.0f} s"
     minutes = round(seconds / _MINUTE_S)
-    if seconds < _HOUR_S:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min" if seconds < _HOUR_S else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _ahead_lines(ahead: "Ahead") -> Iterator[str]:
-    points = ahead.points.run
-    engines = ahead.points.engines
-    yield f"{counted(len(points), 'point')} on {counted(len(engines), 'engine configuration')}"
+def _overview_lines(overview: "Overview") -> Iterator[str]:
+    points, engines = overview.points.run, overview.points.engines
+    yield (
+        f"{format_count(len(points), 'point')} on "
+        f"{format_count(len(engines), 'engine configuration')}"
+    )
     for engine in engines:
-        of_engine = ahead.points.of(engine)
-        yield f"  {engine.key}: {counted(len(of_engine), 'point')}, {_grid(of_engine)}"
-    yield from _skipped_lines(ahead.points.skipped)
-    if ahead.done:
-        yield f"{counted(ahead.done, 'repeat')} done before"
-    if not ahead.left:
+        of_engine = overview.points.of(engine)
+        yield f"  {engine.key}: {format_count(len(of_engine), 'point')}, {_grid(of_engine)}"
+    by_reason = sorted(overview.points.skipped, key=lambda one: one.reason)
+    for reason, group in groupby(by_reason, key=lambda one: one.reason):
+        yield f"  left out: {format_count(len(list(group)), 'point')}: {reason}"
+    if overview.done:
+        yield f"{format_count(overview.done, 'repeat')} done before"
+    if not overview.left:
         yield "nothing is left to run"
         return
-    starts = counted(len(ahead.blocks), "start")
+    starts = format_count(len(overview.blocks), "start")
     yield (
-        f"{counted(ahead.left, 'repeat')} to run, in {starts} of a server: about "
-        f"{duration(ahead.seconds)}, if a start takes {ahead.start_s:.0f} s and a point "
-        f"{ahead.point_s:.0f} s"
+        f"{format_count(overview.left, 'repeat')} to run, in {starts} of a server: about "
+        f"{format_duration(overview.seconds)}, if a start takes {overview.start_s:.0f} s and a "
+        f"point {overview.point_s:.0f} s"
     )
 
 
@@ -94,14 +96,8 @@ def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,g}"
 
 
-def _skipped_lines(skipped: Sequence["Skipped"]) -> Iterator[str]:
-    """A line for each reason."""
-    by_reason = sorted(skipped, key=lambda one: one.reason)
-    for reason, group in groupby(by_reason, key=lambda one: one.reason):
-        yield f"  left out: {counted(len(list(group)), 'point')}: {reason}"
-
-
-def counted(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
+    """`1 point`, `2 points`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -132,10 +128,10 @@ _PRESETS = ("quick", "comprehensive", "scaling")
     type=click.Path(path_type=Path),
     help="The folder for the results.  [default: results/NAME of the plan]",
 )
-@click.option("--resume", is_flag=True, help="Go on with results that are there.")
+@click.option("--resume", is_flag=True, help="Continue with existing results.")
 @click.option("--retry-failed", is_flag=True, help="With --resume: run failed repeats again too.")
 @click.option("--ray", metavar="ADDRESS", help="Run on the nodes of a Ray cluster.")
-@click.option("--dry-run", is_flag=True, help="Show what would be run, and end.")
+@click.option("--dry-run", is_flag=True, help="Print what would be run, without running it.")
 @click.pass_obj
 def command(
     weight_bytes: "WeightBytes | None",
@@ -153,31 +149,28 @@ def command(
     """Measure the points of a plan on vLLM, each several times.
 
     PLAN is a YAML file. A repeat is a start of the server, which measures all points of its
-    configuration. Whatever stops the experiment, --resume goes on where it was.
+    configuration. --resume continues an experiment that was stopped.
     """
     if retry_failed and not resume:
         raise click.UsageError("--retry-failed needs --resume")
-    from capture.experiment.plan_document import Override, parsed_set, parsed_sweep, read_plan
-    from capture.experiment.progress import Watcher
-    from capture.experiment.runner import Choice, run_experiment
+    from capture.experiment.plan_document import Override, parse_set, parse_sweep, read_plan
+    from capture.experiment.runner import RunOptions, run_experiment
     from capture.versions import require_packages
 
     require_packages("yaml")
     overrides = [Override(("model",), model, "--model")] if model else []
-    overrides += parsed_sweep(*sweeps)
-    overrides += [parsed_set(text) for text in settings]
+    overrides += parse_sweep(*sweeps)
+    overrides += [parse_set(text) for text in settings]
     plan = read_plan(plan_file, preset=preset, overrides=overrides)
     name = plan.name or (plan_file.stem if plan_file else preset or "experiment")
     path = output or Path("results") / name
-    told = Told()
-    choice = Choice(resume=resume, retry_failed=retry_failed, ray=ray, dry_run=dry_run)
-    watcher = Watcher(told.ahead, told.done, told.warn)
-    failed = run_experiment(plan, path, choice, watcher, weight_bytes=weight_bytes)
+    options = RunOptions(resume=resume, retry_failed=retry_failed, ray=ray, dry_run=dry_run)
+    watcher = _ProgressLines()
+    failed = run_experiment(plan, path, options, watcher, weight_bytes=weight_bytes)
     if dry_run:
         return
     if failed:
-        click.echo(
-            f"{path}: {counted(failed, 'failed repeat')}; reason and log tail are in their run.json"
-        )
+        count = format_count(failed, "failed repeat")
+        click.echo(f"{path}: {count}; reason and log tail are in their run.json")
     else:
         click.echo(f"{path}: complete")

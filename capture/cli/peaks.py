@@ -21,8 +21,8 @@ from capture.cli.console import CaptureCommand, progress, warn
 )
 @click.option(
     "--model",
-    help="A config.json, a model folder or a built-in architecture such as qwen3-8b: its products "
-    "of matrices are measured too, for 1 to 256 tokens.",
+    help="A config.json, a model folder or a built-in architecture such as qwen3-8b: its matrix "
+    "products are measured too, for 1 to 256 tokens.",
 )
 @click.option(
     "--tp",
@@ -37,7 +37,7 @@ from capture.cli.console import CaptureCommand, progress, warn
     type=click.IntRange(0),
     multiple=True,
     help="GPU to measure, as nvidia-smi numbers it; may be repeated. Memory and products are "
-    "measured on the first, communication among all.  [default: all that CUDA sees]",
+    "measured on the first, communication between all.  [default: all that CUDA sees]",
 )
 @click.option(
     "--warm-up",
@@ -54,9 +54,9 @@ def command(
 
     Example: traceql experiment peaks measure --model qwen3-8b --tp 2 -o runs/chat/peaks.json
 
-    It takes two to five minutes, and refuses GPUs that others use. See all of it with traceql
-    experiment peaks show, or load it with a trace: traceql load runs/chat, or traceql load TRACE
-    --peaks peaks.json.
+    It takes two to five minutes, and fails if another program uses the GPUs. Print the results
+    with traceql experiment peaks show, or load them with a trace: traceql load runs/chat, or
+    traceql load TRACE --peaks peaks.json.
     """
     from capture.peaks.measure import measure
 

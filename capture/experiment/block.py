@@ -1,45 +1,57 @@
-"""Runs a block: starts its server, measures its points one after another, and ends the server."""
+"""Runs a block: starts its server, measures its points one after another, and stops the server."""
 
+import asyncio
 import errno
+import json
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from capture.attach import attach
 from capture.engine_options import engine_variables
-from capture.errors import CaptureError, PointFailed, ResultsUnusable
-from capture.experiment.arguments import (
-    VLLM,
-    bench_latency_arguments,
-    bench_serve_arguments,
-    serve_arguments,
-)
-from capture.experiment.forks import Forks, Program, run_program
+from capture.errors import CaptureError, PlanInvalid, PointFailed, ResultsUnusable
 from capture.experiment.plan import Plan
-from capture.experiment.points import Point
-from capture.experiment.profiled import profile_point, profiler_arguments, profiler_wrapper
+from capture.experiment.points import Block, Point
 from capture.experiment.results import (
     Results,
-    begun,
     read_bench,
+    start_facts,
     write_failure,
     write_repeat,
     write_serve_results,
     write_summary,
 )
-from capture.experiment.schedule import Block
-from capture.experiment.vllm_server import RunningServer, served
-from capture.versions import InstalledVllm
+from capture.experiment.vllm_arguments import (
+    VLLM,
+    bench_latency_arguments,
+    bench_serve_arguments,
+    serve_arguments,
+)
+from capture.experiment.vllm_processes import (
+    ForkServer,
+    Program,
+    RunningServer,
+    run_program,
+    running_server,
+)
+from capture.profilers import PROFILERS, ProfilerOptions
+from capture.server import Server
+from capture.versions import InstalledVllm, annotates_in_detail
+from capture.worker_extension import QUALIFIED_NAME
+from capture.workload import KNOWN_TOKENS, drive, random_workload
 
-BENCH = "bench.json"
+_BENCH = "bench.json"
+_TRACES = "traces"
 _STARTS = 3  # of one block: a server that dies is started again for the points that are left
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
 class Done:
-    """A repeat of a point that needs nothing more.
+    """A finished repeat of a point.
 
     Attributes:
         reason: why it failed; None if it is complete.
@@ -54,13 +66,17 @@ class Done:
     start_s: float | None
 
 
+OnDone = Callable[[Done], None]
+Warn = Callable[[str], None]
+
+
 @dataclass(frozen=True)
 class BlockRun:
-    """A block with all that is needed to run it, also in another process.
+    """A block with everything that is needed to run it, also in another process.
 
     Attributes:
         model: a folder or an id, as vLLM takes it.
-        order: the place of each repeat in the order of the experiment, by the path of its point.
+        order: the position of each repeat in the experiment, by the path of its point.
     """
 
     plan: Plan
@@ -70,80 +86,75 @@ class BlockRun:
     model: str
     order: Mapping[str, int]
 
-    def run(self, tell: Callable[[Done], None], warn: Callable[[str], None]) -> None:
-        """Measures the points of the block; what fails is recorded, and the next one follows.
+    def run(self, on_done: OnDone, warn: Warn) -> None:
+        """Measures the points of the block; a failure is recorded, and the next point follows.
 
         Raises:
-            ResultsUnusable: nothing can be written any more.
+            ResultsUnusable: the folder of results cannot be written any more.
         """
-        with disk_told(self.results.path), Forks(VLLM, self._variables()) as forks:
+        fork_server = ForkServer(VLLM, self._variables())
+        with disk_errors_explained(self.results.path), fork_server:
             if self.plan.bench == "latency":
-                self._run_alone(forks, tell, warn)
+                self._run_latency(fork_server, on_done, warn)
             else:
-                self._run_served(forks, tell, warn)
+                self._run_serve(fork_server, on_done, warn)
 
-    def _run_alone(
-        self, forks: Forks, tell: Callable[[Done], None], warn: Callable[[str], None]
-    ) -> None:
+    def _run_latency(self, fork_server: ForkServer, on_done: OnDone, warn: Warn) -> None:
         timeout_s = self.plan.start_timeout_s + self.plan.point_timeout_s
         for point in self.block.points:
-            with self._recorded(point, None, tell) as folder:
-                arguments = bench_latency_arguments(point, model=self.model, file=folder / BENCH)
-                run_program(Program(arguments, timeout_s), forks, folder, warn)
-                write_summary(read_bench(folder / BENCH), folder)
+            with self._recorded(point, None, on_done) as folder:
+                arguments = bench_latency_arguments(point, model=self.model, file=folder / _BENCH)
+                run_program(Program(arguments, timeout_s), fork_server, folder, warn)
+                write_summary(read_bench(folder / _BENCH), folder)
 
-    def _run_served(
-        self, forks: Forks, tell: Callable[[Done], None], warn: Callable[[str], None]
-    ) -> None:
+    def _run_serve(self, fork_server: ForkServer, on_done: OnDone, warn: Warn) -> None:
         left, reason = list(self.block.points), ""
         if not self.block.is_profiled:
-            forks.begin()
+            fork_server.begin()
         for _ in range(_STARTS):
-            came_up = False
+            started = False
             try:
                 with self._server() as server:
-                    came_up = True
+                    started = True
                     while left:
                         point = left.pop(0)
-                        with self._recorded(point, server, tell) as folder:
-                            self._measure(folder, point, server, forks, warn)
+                        with self._recorded(point, server, on_done) as folder:
+                            self._measure(folder, point, server, fork_server, warn)
                         server.require_alive()
             except PointFailed as error:
                 reason = str(error)
             if not left:
                 return
-            if not came_up:
+            if not started:
                 break
-        self.fail(reason, tell, left)
+        self.fail(reason, on_done, left)
 
-    def fail(
-        self, reason: str, tell: Callable[[Done], None], points: Sequence[Point] | None = None
-    ) -> None:
+    def fail(self, reason: str, on_done: OnDone, points: Sequence[Point] | None = None) -> None:
         """Records points, or all of the block, as failed for one reason."""
         for point in self.block.points if points is None else points:
-            with self._recorded(point, None, tell):
+            with self._recorded(point, None, on_done):
                 raise PointFailed(reason)
 
     def completed(self, point: Point) -> Done | None:
-        """What is known of a repeat that another process has completed; None if it has not."""
+        """A repeat that another process has completed; None if it has not."""
         seconds = self.results.seconds(point, self.block.repeat)
         return None if seconds is None else Done(self.block, point, None, seconds, None)
 
     @contextmanager
     def _server(self) -> Iterator[RunningServer]:
         folder = self.results.server(self.block.engine, self.block.repeat)
-        arguments, wrapper = serve_arguments(self.block.engine, self.model), list[str]()
+        arguments, launcher = serve_arguments(self.block.engine, self.model), list[str]()
         if self.block.is_profiled:
             tool = self.plan.record.tool
             arguments += profiler_arguments(tool, folder, self.vllm.version)
-            wrapper = profiler_wrapper(tool, folder)
-        with served(
+            launcher += PROFILERS[tool].command(ProfilerOptions(), folder, repeats=True)
+        with running_server(
             arguments,
             folder=folder,
             port=self.plan.port,
             variables=self._variables() | {"VLLM_SERVER_DEV_MODE": "1"},
             timeout_s=self.plan.start_timeout_s,
-            wrapper=wrapper,
+            launcher=launcher,
         ) as server:
             yield server
 
@@ -152,34 +163,34 @@ class BlockRun:
         folder: Path,
         point: Point,
         server: RunningServer,
-        forks: Forks,
-        warn: Callable[[str], None],
+        fork_server: ForkServer,
+        warn: Warn,
     ) -> None:
         server.reset_caches()
         if self.block.is_profiled:
-            profile_point(point, server, folder, self.plan, warn)
+            asyncio.run(profile_point(point, server, folder, self.plan, warn))
             return
         arguments = bench_serve_arguments(
             point,
             url=server.url,
             model=self.model,
             folder=folder,
-            file=BENCH,
+            file=_BENCH,
             limits=self.plan.limits,
             seed=self.plan.seed + self.block.repeat,
         )
         program = Program(arguments, self.plan.point_timeout_s, server.require_alive)
-        run_program(program, forks, folder, warn)
-        write_serve_results(read_bench(folder / BENCH), folder, outputs=self.plan.record.outputs)
+        run_program(program, fork_server, folder, warn)
+        write_serve_results(read_bench(folder / _BENCH), folder, outputs=self.plan.record.outputs)
 
     @contextmanager
     def _recorded(
-        self, point: Point, server: RunningServer | None, tell: Callable[[Done], None]
+        self, point: Point, server: RunningServer | None, on_done: OnDone
     ) -> Iterator[Path]:
-        """The folder of a repeat; what fails in the block makes it a failed repeat."""
+        """Yields the folder of a repeat; a CaptureError of the block makes it a failed repeat."""
         begin, reason = time.monotonic(), None
         with self.results.repeat(point, self.block.repeat) as folder:
-            facts = begun() | {
+            facts = start_facts() | {
                 "point": point.facts(),
                 "repeat": self.block.repeat,
                 "order": self.order[point.path],
@@ -188,14 +199,15 @@ class BlockRun:
             try:
                 yield folder
             except CaptureError as error:
-                place = self.results.folder(point, self.block.repeat)
-                reason = str(error).replace(str(folder), str(place))
+                final = self.results.folder(point, self.block.repeat)
+                reason = str(error).replace(str(folder), str(final))
             facts["seconds"] = time.monotonic() - begin
             if reason is None:
                 write_repeat(folder, facts)
             else:
                 write_failure(folder, facts, reason, server.log if server else None)
-        tell(Done(self.block, point, reason, facts["seconds"], server.start_s if server else None))
+        start_s = server.start_s if server else None
+        on_done(Done(self.block, point, reason, facts["seconds"], start_s))
 
     def _variables(self) -> dict[str, str]:
         engine = self.block.engine
@@ -207,12 +219,73 @@ class BlockRun:
 
 
 @contextmanager
-def disk_told(path: Path) -> Iterator[None]:
-    """Turns an error of writing into one line that says how to go on."""
+def disk_errors_explained(path: Path) -> Iterator[None]:
+    """Turns an OSError of the block into one line with the next step."""
     try:
         yield
     except OSError as error:
-        what = "the disk is full" if error.errno in _FULL else f"{error.strerror or error}"
+        what = "the disk is full" if error.errno in _DISK_FULL else f"{error.strerror or error}"
         raise ResultsUnusable(
-            f"cannot write {error.filename or path}: {what}; mend that, then go on with --resume"
+            f"cannot write {error.filename or path}: {what}; fix that, then continue with --resume"
         ) from None
+
+
+def require_tool(tool: str) -> None:
+    """Raises PlanInvalid if the profiler of a plan is not installed."""
+    program = PROFILERS[tool].program
+    if program and shutil.which(program) is None:
+        raise PlanInvalid(f"record.tool is {tool}, which is not installed; omit it for torch")
+
+
+def profiler_arguments(tool: str, folder: Path, version: str) -> list[str]:
+    """The arguments with which `vllm serve` can start and stop a profiler."""
+    profiler = PROFILERS[tool]
+    config = profiler.engine_arguments(ProfilerOptions(), folder / _TRACES)["profiler_config"]
+    if profiler.program:
+        return ["--profiler-config", json.dumps(config)]
+    if annotates_in_detail(version):
+        config["detailed_trace_annotation"] = True
+    return ["--profiler-config", json.dumps(config), "--worker-extension-cls", QUALIFIED_NAME]
+
+
+async def profile_point(
+    point: Point, server: RunningServer, folder: Path, plan: Plan, warn: Warn
+) -> None:
+    """Warms up a point, then sends its requests repeatedly while the profiler records.
+
+    Raises:
+        CaptureError: there is no recording.
+    """
+    workload = random_workload(
+        vocab_size=KNOWN_TOKENS,
+        prompts=point.requests,
+        prompt_tokens=point.prompt_tokens,
+        output_tokens=point.output_tokens,
+        concurrency=point.in_flight,
+        seed=plan.seed,
+    )
+    async with Server(server.url) as connection:
+        await connection.facts()
+        await drive(workload, connection.stream)
+        server.reset_caches()
+        if PROFILERS[plan.record.tool].program:  # its report is written beside the server's log
+            await connection.start_profiler()
+            try:
+                deadline = time.monotonic() + plan.record.seconds
+                while time.monotonic() < deadline:
+                    await drive(workload, connection.stream)
+            finally:
+                await connection.stop_profiler()
+            return
+    attached = await attach(
+        server.url,
+        folder,
+        seconds=plan.record.seconds,
+        workload=workload,
+        after_first_tokens=True,
+        traces=server.folder / _TRACES,
+        command=server.command,
+        warn=warn,
+    )
+    if attached.traces_missing:
+        raise PointFailed(attached.traces_missing)

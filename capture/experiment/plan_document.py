@@ -11,35 +11,38 @@ from typing import Any
 import msgspec
 
 from capture.errors import PlanInvalid
-from capture.experiment.arguments import misplaced
 from capture.experiment.plan import Grid, Plan
 from capture.experiment.points import listed, most_points
+from capture.experiment.vllm_arguments import reserved_argument
 from capture.versions import require_packages
 
-Place = tuple[str | int, ...]  # keys and numbers that lead to a value
+KeyPath = tuple[str | int, ...]  # the keys and indexes that lead to a value
 
 
 @dataclass(frozen=True)
 class Document:
-    """The values of a file, and the line of each place in it, counted from 1."""
+    """The values of a file and the line of each, counted from 1."""
 
     path: Path
     values: dict[str, Any]
-    lines: Mapping[Place, int]
+    lines: Mapping[KeyPath, int]
 
-    def line(self, place: Place) -> int | None:
-        """The line of a value, or of the nearest one around it."""
-        for length in range(len(place), -1, -1):
-            if place[:length] in self.lines:
-                return self.lines[place[:length]]
+    def line(self, keys: KeyPath) -> int | None:
+        """The line of a value, or of the nearest value that contains it."""
+        for length in range(len(keys), -1, -1):
+            if keys[:length] in self.lines:
+                return self.lines[keys[:length]]
         return None
+
+    def source(self, keys: KeyPath) -> str:
+        return f"{self.path}, line {self.line(keys)}"
 
 
 def read_yaml(path: Path) -> Document:
     """Reads a mapping.
 
     Raises:
-        PlanInvalid: it cannot be read, is not YAML, has a key twice, or is no mapping.
+        PlanInvalid: it cannot be read, is not YAML, has a key twice, or is not a mapping.
     """
     require_packages("yaml")
     import yaml
@@ -47,51 +50,51 @@ def read_yaml(path: Path) -> Document:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise PlanInvalid(f"cannot read {path}: {said}") from None
+        message = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise PlanInvalid(f"cannot read {path}: {message}") from None
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        lines: dict[Place, int] = {(): 1} if node is None else _lines(node, path)
+        lines: dict[KeyPath, int] = {(): 1} if node is None else _lines(node, path)
         values = {} if node is None else yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        said = getattr(error, "problem", None) or "it is nested too deeply"
+        message = getattr(error, "problem", None) or "it is nested too deeply"
         where = f", line {mark.line + 1}" if mark else ""
-        raise PlanInvalid(f"{path}{where}: {said}") from None
+        raise PlanInvalid(f"{path}{where}: {message}") from None
     if not isinstance(values, dict):
         raise PlanInvalid(f"{path}: a plan is a mapping that begins with model: NAME")
     return Document(path, values, lines)
 
 
-def _lines(root: Any, path: Path) -> dict[Place, int]:
-    """The line of each value; a mapping has the line of its key."""
+def _lines(root: Any, path: Path) -> dict[KeyPath, int]:
+    """The line of each value; that of a mapping is the line of its key."""
     import yaml
 
-    lines: dict[Place, int] = {(): 1}
+    lines: dict[KeyPath, int] = {(): 1}
 
-    def visit(node: Any, place: Place) -> None:
-        lines.setdefault(place, node.start_mark.line + 1)
+    def visit(node: Any, keys: KeyPath) -> None:
+        lines.setdefault(keys, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
-                inner = (*place, str(key.value))
+                inner = (*keys, str(key.value))
                 line = key.start_mark.line + 1
                 if inner in lines:
                     raise PlanInvalid(
-                        f"{path}, line {line}: '{key.value}' stands here again, first in line "
+                        f"{path}, line {line}: '{key.value}' is already set in line "
                         f"{lines[inner]}; remove one of them"
                     )
                 lines[inner] = line
                 visit(value, inner)
         elif isinstance(node, yaml.SequenceNode):
             for number, value in enumerate(node.value):
-                visit(value, (*place, number))
+                visit(value, (*keys, number))
 
     visit(root, ())
     return lines
 
 
-Source = Callable[[Place], str]  # says where the value of a place came from
-_LOADS = ("batch", "concurrency")  # of which a grid has one
+Source = Callable[[KeyPath], str]  # where a value came from: a file and line, or an option
+_LOADS = ("batch", "concurrency")  # a grid has one of them
 
 
 @dataclass
@@ -99,60 +102,60 @@ class Merged:
     """Values of several sources, and where each of them came from."""
 
     values: dict[str, Any] = field(default_factory=dict)
-    sources: dict[Place, str] = field(default_factory=dict)
+    sources: dict[KeyPath, str] = field(default_factory=dict)
 
-    def add(self, place: tuple[str, ...], value: Any, source: Source) -> None:
-        """Sets a value; mappings are merged, everything else replaces what was there."""
+    def add(self, keys: tuple[str, ...], value: Any, source: Source) -> None:
+        """Sets a value; mappings are merged, everything else replaces the old value."""
         inner = self.values
-        for key in place[:-1]:
+        for key in keys[:-1]:
             if not isinstance(inner.get(key), dict):
                 inner[key] = {}
             inner = inner[key]
-        if place[:-1] == ("grid",) and place[-1] in _LOADS:
+        if keys[:-1] == ("grid",) and keys[-1] in _LOADS:
             for other in _LOADS:
-                if other != place[-1] and self._is_older(("grid", other), source(place)):
+                if other != keys[-1] and self._is_older(("grid", other), source(keys)):
                     inner.pop(other, None)
-        key = place[-1]
+        key = keys[-1]
         if isinstance(value, dict) and value and isinstance(inner.get(key, {}), dict):
             inner.setdefault(key, {})
             for name, one in value.items():
-                self.add((*place, str(name)), one, source)
+                self.add((*keys, str(name)), one, source)
         else:
             inner[key] = value
-        self.sources[place] = source(place)
+        self.sources[keys] = source(keys)
 
-    def _is_older(self, place: Place, source: str) -> bool:
-        """Whether a value came from another source: one file with both is a mistake."""
-        before = self.sources.get(place)
+    def _is_older(self, keys: KeyPath, source: str) -> bool:
+        """Whether a value came from another source; both in one file are an error."""
+        before = self.sources.get(keys)
         return before is not None and before.split(",")[0] != source.split(",")[0]
 
-    def source(self, place: Place, otherwise: str = "the plan") -> str:
-        """Where a value came from, or the nearest one around it."""
-        for length in range(len(place), 0, -1):
-            if place[:length] in self.sources:
-                return self.sources[place[:length]]
+    def source(self, keys: KeyPath, otherwise: str = "the plan") -> str:
+        """The source of a value, or of the nearest value that contains it."""
+        for length in range(len(keys), 0, -1):
+            if keys[:length] in self.sources:
+                return self.sources[keys[:length]]
         return otherwise
 
 
 @dataclass(frozen=True)
 class Override:
-    """A value of the command line, with the option that gave it."""
+    """A value from the command line, with its option."""
 
-    place: tuple[str, ...]
+    keys: tuple[str, ...]
     value: Any
     option: str
 
-    def source(self, _place: Place) -> str:
+    def source(self, _place: KeyPath) -> str:
         return self.option
 
 
-def meant(wrong: str, known: Sequence[str]) -> str:
-    """The key that was meant, perhaps; else all that there are."""
+def suggestion(wrong: str, known: Sequence[str]) -> str:
+    """The most similar key, or else all keys."""
     close = get_close_matches(wrong, known, 1)
     return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"
 
 
-def parsed_set(text: str) -> Override:
+def parse_set(text: str) -> Override:
     """`grid.prompt_tokens=[128, 1024]`: any key, with a value in YAML.
 
     Raises:
@@ -170,7 +173,7 @@ def parsed_set(text: str) -> Override:
     return Override(tuple(key.split(".")), parsed, f"--set {text}")
 
 
-def parsed_sweep(*texts: str) -> list[Override]:
+def parse_sweep(*texts: str) -> list[Override]:
     """`batch:1,4,16;prompt_tokens:128,1024`: values of the grid.
 
     Raises:
@@ -185,7 +188,7 @@ def parsed_sweep(*texts: str) -> list[Override]:
         if not (colon and values):
             raise PlanInvalid(f"--sweep {part}: write it as KEY:VALUE,VALUE, as in batch:1,4,16")
         if key not in known:
-            raise PlanInvalid(f"--sweep {part}: the grid has no '{key}'; {meant(key, known)}")
+            raise PlanInvalid(f"--sweep {part}: the grid has no '{key}'; {suggestion(key, known)}")
         if key in found:
             raise PlanInvalid(
                 f"--sweep {part}: {found[key].option} has '{key}' already; give all values at once"
@@ -199,8 +202,8 @@ _MOST_POINTS = 10_000
 _LOAD = ("grid", "request_rate")
 
 
-def mistakes(plan: Plan) -> Iterator[tuple[Place, str]]:
-    """Each mistake with its place."""
+def validation_errors(plan: Plan) -> Iterator[tuple[KeyPath, str]]:
+    """Each error with the keys of its value."""
     grid = plan.grid
     if grid.batch is not None and grid.concurrency is not None:
         yield ("grid", "concurrency"), "a grid has batch or concurrency, not both"
@@ -210,7 +213,7 @@ def mistakes(plan: Plan) -> Iterator[tuple[Place, str]]:
     if grid.batch is None and grid.concurrency is None and not all(is_finite):
         yield (
             ("grid",),
-            "the grid says nothing of the load (request_rate inf does not limit it); add batch, "
+            "the grid sets no load (request_rate inf does not limit it); add batch, "
             "concurrency or a finite request_rate",
         )
     if grid.batch is not None and any(is_finite):
@@ -218,10 +221,10 @@ def mistakes(plan: Plan) -> Iterator[tuple[Place, str]]:
     points = most_points(grid)
     if points > _MOST_POINTS:
         yield ("grid",), f"the grid has {points:,} points; at most {_MOST_POINTS:,} can be run"
-    if found := misplaced(plan.engine):
+    if found := reserved_argument(plan.engine):
         yield ("engine", found[0]), found[1]
     for number, arguments in enumerate(grid.engine):
-        if found := misplaced(arguments):
+        if found := reserved_argument(arguments):
             yield ("grid", "engine", number, found[0]), found[1]
 
 
@@ -249,9 +252,9 @@ def read_plan(
     for file in [*files, *([path] if path else [])]:
         document = read_yaml(file)
         for key, value in document.values.items():
-            merged.add((str(key),), value, _told(document))
+            merged.add((str(key),), value, document.source)
     for one in overrides:
-        merged.add(one.place, one.value, one.source)
+        merged.add(one.keys, one.value, one.source)
     if not merged.values and path:
         raise PlanInvalid(
             f"{path} is empty; begin it with model: NAME, or use --preset and --model"
@@ -259,14 +262,10 @@ def read_plan(
     if not merged.values:
         raise PlanInvalid("there is no plan; name a YAML file, or --preset with --model NAME")
     plan = _converted(merged)
-    for place, said in mistakes(plan):
-        where = merged.source(place, otherwise=str(path or preset or "the plan"))
-        raise PlanInvalid(f"{where}: {said}")
+    for keys, message in validation_errors(plan):
+        where = merged.source(keys, otherwise=str(path or preset or "the plan"))
+        raise PlanInvalid(f"{where}: {message}")
     return plan
-
-
-def _told(document: Document) -> Source:
-    return lambda place: f"{document.path}, line {document.line(place)}"
 
 
 def _converted(merged: Merged) -> Plan:
@@ -275,46 +274,42 @@ def _converted(merged: Merged) -> Plan:
     except msgspec.ValidationError as error:
         text = str(error)
         at = _AT.search(text)
-        place = _place(at[1]) if at else ()
-        said = text[: at.start()] if at else text
-        if unknown := _UNKNOWN.match(said):
-            place = (*place, unknown[1])
-            said = f"there is no key '{_dotted(place)}'; {_hint(place)}"
-        elif said.startswith("Object missing required field"):
-            key = said.split("`")[1]
+        keys = _place(at[1]) if at else ()
+        message = text[: at.start()] if at else text
+        if unknown := _UNKNOWN.match(message):
+            keys = (*keys, unknown[1])
+            message = f"there is no key '{_dotted(keys)}'; {_hint(keys)}"
+        elif message.startswith("Object missing required field"):
+            key = message.split("`")[1]
             how = "add it, or use --model NAME" if key == "model" else "add it"
             raise PlanInvalid(f"the plan has no '{key}'; {how}") from None
         else:
-            said = f"{_dotted(place)}: {_plain(said)}"
-        raise PlanInvalid(f"{merged.source(place)}: {said}") from None
+            message = message.replace("`", "").replace("Expected", "expected", 1)
+            message = f"{_dotted(keys)}: {message}"
+        raise PlanInvalid(f"{merged.source(keys)}: {message}") from None
 
 
-def _place(text: str) -> Place:
+def _place(text: str) -> KeyPath:
     return tuple(
         int(number) if number.isdigit() else name or number for name, number in _STEP.findall(text)
     )
 
 
-def _dotted(place: Place) -> str:
-    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in place)[1:]
+def _dotted(keys: KeyPath) -> str:
+    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in keys)[1:]
 
 
-def _hint(place: Place) -> str:
-    """The key that may have been meant."""
-    if len(place) == 1 and place[0] in _keys(("grid",)):
+def _hint(keys: KeyPath) -> str:
+    """What to write instead of an unknown key."""
+    if len(keys) == 1 and keys[0] in _keys(("grid",)):
         return "it belongs under grid:"
-    return meant(str(place[-1]), _keys(place[:-1]))
+    return suggestion(str(keys[-1]), _keys(keys[:-1]))
 
 
-def _keys(place: Place) -> list[str]:
+def _keys(keys: KeyPath) -> list[str]:
     kind: Any = Plan
-    for key in place:
+    for key in keys:
         kind = next((f.type for f in msgspec.structs.fields(kind) if f.name == key), None)
         if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
             return []
     return [one.name for one in msgspec.structs.fields(kind)]
-
-
-def _plain(said: str) -> str:
-    """What msgspec says, without its marks."""
-    return said.replace("`", "").replace("Expected", "expected", 1)

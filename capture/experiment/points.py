@@ -1,18 +1,16 @@
-"""The points of a plan: every combination of its grid, and those left out, with the reason."""
+"""The points of a plan: every combination of its grid, grouped into starts of a server."""
 
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+import random
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from capture.errors import PlanInvalid
 from capture.experiment.plan import Grid, Plan
-from capture.models import built_in_config
 
 _HASH_LETTERS = 6
 _RATE_S = 30  # seconds that arriving requests cover if nothing else says how many there are
@@ -47,7 +45,8 @@ class Engine:
         sizes = {"tp": self.tp, "pp": self.pp, "dp": self.dp}
         parts = [f"{name}{size}" for name, size in sizes.items() if size > 1 or name == "tp"]
         parts += ["ep"] if self.ep else []
-        return "-".join([*parts, _hash(asdict(self))])
+        text = json.dumps(asdict(self), sort_keys=True, default=str)
+        return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:_HASH_LETTERS]])
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,9 @@ class Point:
     """One combination of the grid.
 
     Attributes:
-        batch: requests that are sent at once; None if they follow each other.
+        batch: requests that are sent at once; None for a stream of requests.
         concurrency: most requests in flight; None if there is no limit.
-        request_rate: arriving requests per second; None if they do not wait to arrive.
+        request_rate: arriving requests per second; None if it is unlimited.
         requests: how many are measured.
     """
 
@@ -72,7 +71,7 @@ class Point:
 
     @property
     def in_flight(self) -> int:
-        """Most requests at the same time, as far as the plan says."""
+        """Most requests at the same time, as far as the plan limits them."""
         return self.batch or self.concurrency or self.requests
 
     @property
@@ -89,7 +88,7 @@ class Point:
         return f"{self.engine.key}/{self.key}"
 
     def facts(self) -> dict[str, Any]:
-        """What it is, for files."""
+        """Its description for files."""
         return {"path": self.path} | asdict(self) | {"gpus": self.engine.gpus}
 
 
@@ -103,7 +102,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Points:
-    """What a plan asks for."""
+    """The points of a plan: those to run and those left out."""
 
     run: Sequence[Point]
     skipped: Sequence[Skipped]
@@ -121,11 +120,11 @@ class Points:
         )
 
 
-def points_of(plan: Plan, refusal: Callable[[Point], str | None]) -> Points:
+def points_of(plan: Plan, infeasible: Callable[[Point], str | None]) -> Points:
     """Every combination of the grid.
 
     Args:
-        refusal: says why a point cannot be run; None if nothing is known against it.
+        infeasible: returns why a point cannot be run; None if it can.
 
     Raises:
         PlanInvalid: no point can be run.
@@ -133,7 +132,7 @@ def points_of(plan: Plan, refusal: Callable[[Point], str | None]) -> Points:
     found = {point.path: point for point in _combinations(plan)}
     run, skipped = [], []
     for point in found.values():
-        reason = _beyond(plan, point) or refusal(point)
+        reason = _broken_constraint(plan, point) or infeasible(point)
         if reason:
             skipped.append(Skipped(point, reason))
         else:
@@ -152,8 +151,9 @@ def most_points(grid: Grid) -> int:
 
 def _combinations(plan: Plan) -> Iterator[Point]:
     grid = plan.grid
-    rates = [None if rate == "inf" else float(rate) for rate in listed(grid.request_rate)]
-    rates = [None if rate is not None and math.isinf(rate) else rate for rate in rates]
+    rates = [
+        rate if math.isfinite(rate) else None for rate in map(float, listed(grid.request_rate))
+    ]
     for engine in _engines(plan, grid):
         for batch, concurrency, rate, prompt, output in product(
             listed(grid.batch),
@@ -195,8 +195,7 @@ def _requests(plan: Plan, batch: int | None, concurrency: int | None, rate: floa
     return max(_LEAST_REQUESTS, math.ceil((rate or 0) * _RATE_S))
 
 
-def _beyond(plan: Plan, point: Point) -> str | None:
-    """Which constraint of the plan a point breaks."""
+def _broken_constraint(plan: Plan, point: Point) -> str | None:
     limits = plan.constraints
     tokens = point.prompt_tokens + point.output_tokens
     per_gpu = math.ceil(point.in_flight / point.engine.gpus)
@@ -220,153 +219,53 @@ def _text(value: bool | int | float | str) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def _hash(facts: dict[str, Any]) -> str:
-    text = json.dumps(facts, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LETTERS]
-
-
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
-_LATENCY_TOKENS = 10_000  # whatever the model: vllm/benchmarks/latency.py
-# Arguments that leave the weights on the GPU as the configuration has them. Any other one, such as
-# quantization, hf_overrides or cpu_offload_gb, may make them smaller.
-_KEEP_WEIGHTS = frozenset(
-    {
-        "block_size",
-        "compilation_config",
-        "enable_chunked_prefill",
-        "enable_prefix_caching",
-        "enforce_eager",
-        "gpu_memory_utilization",
-        "kv_cache_dtype",
-        "max_model_len",
-        "max_num_batched_tokens",
-        "max_num_seqs",
-        "seed",
-        "trust_remote_code",
-    }
-)
-
-
-class WeightBytes(Protocol):
-    """Knows the weights of models; this package does not, and is given one by who does."""
-
-    def __call__(
-        self, config: Mapping[str, Any], *, tp: int, pp: int, dp: int, ep: bool
-    ) -> float | None:
-        """Bytes that the fullest GPU needs for weights, at least; None if that is not known."""
-        ...
+PROFILED = 0  # the number of the repeat under the profiler
 
 
 @dataclass(frozen=True)
-class Refusals:
-    """What is known of the model and the machine.
+class Block:
+    """One start of a server, and the points that it measures, in this order.
 
     Attributes:
-        config: the config.json of the model; empty if it is not on this machine.
-        gpus: how many are visible; None if a GPU is not needed.
-        gpu_bytes: memory of the largest GPU; None if unknown.
-        weight_bytes: tells the memory that a model needs; None if nothing does.
+        repeat: counted from 1; PROFILED under the profiler.
     """
 
-    config: Mapping[str, Any]
-    gpus: int | None
-    gpu_bytes: int | None = None
-    weight_bytes: WeightBytes | None = None
+    engine: Engine
+    repeat: int
+    points: Sequence[Point]
 
-    def reason(self, point: Point) -> str | None:
-        """The first reason against a point; None if nothing is known against it."""
-        engine = point.engine
-        reasons: tuple[Callable[[], str | None], ...] = (
-            lambda: self._layout(engine),
-            lambda: self._gpus(engine),
-            lambda: self._weights(engine),
-            lambda: self._length(point),
-            lambda: self._vocabulary(point),
-            lambda: _queue(point),
-        )
-        return next((found for reason in reasons if (found := reason())), None)
+    @property
+    def is_profiled(self) -> bool:
+        return self.repeat == PROFILED
 
-    def _layout(self, engine: Engine) -> str | None:
-        heads, layers = self._size("num_attention_heads"), self._size("num_hidden_layers")
-        if heads and heads % engine.tp:
-            return f"tensor_parallel {engine.tp} does not divide the {heads} attention heads"
-        if layers and layers < engine.pp:
-            return f"pipeline_parallel {engine.pp} is more than the {layers} layers"
-        if engine.ep and self.config and not any(self._size(name) for name in _EXPERTS):
-            return "expert_parallel needs a model with experts"
-        return None
-
-    def _gpus(self, engine: Engine) -> str | None:
-        if self.gpus is None or engine.gpus <= self.gpus:
-            return None
-        visible = {0: "no GPU is visible", 1: "1 is visible"}.get(
-            self.gpus, f"{self.gpus} are visible"
-        )
-        gpus = "1 GPU" if engine.gpus == 1 else f"{engine.gpus} GPUs"
-        return f"it needs {gpus} (TP x PP x DP), and {visible}"
-
-    def _weights(self, engine: Engine) -> str | None:
-        """Only weights that do not fit without anything else are a reason."""
-        if self.gpu_bytes is None or self.weight_bytes is None:
-            return None
-        if not _KEEP_WEIGHTS.issuperset(engine.arguments):
-            return None
-        needed = self.weight_bytes(
-            self.config, tp=engine.tp, pp=engine.pp, dp=engine.dp, ep=engine.ep
-        )
-        if needed is None or needed <= self.gpu_bytes:
-            return None
-        return (
-            f"each GPU needs {needed / 1e9:.1f} GB for weights, and the largest has "
-            f"{self.gpu_bytes / 1e9:.1f} GB"
-        )
-
-    def _length(self, point: Point) -> str | None:
-        stated = point.engine.arguments.get("max_model_len")
-        longest = stated if isinstance(stated, int) else self._size("max_position_embeddings")
-        tokens = point.prompt_tokens + point.output_tokens
-        if longest and tokens > longest:
-            whose = "max_model_len" if isinstance(stated, int) else "the model"
-            return f"a request has {tokens:,} tokens, and {whose} allows {longest:,}"
-        return None
-
-    def _vocabulary(self, point: Point) -> str | None:
-        tokens = self._size("vocab_size")
-        if point.bench == "latency" and tokens and tokens < _LATENCY_TOKENS:
-            return (
-                f"vllm bench latency draws from {_LATENCY_TOKENS:,} tokens, and the model has "
-                f"{tokens:,}"
-            )
-        return None
-
-    def _size(self, name: str) -> int | None:
-        inner = self.config.get("text_config")
-        found = (inner if isinstance(inner, dict) else self.config).get(name)
-        return found if isinstance(found, int) else None
+    @property
+    def name(self) -> str:
+        return repeat_name(self.repeat)
 
 
-def refusals(
-    plan: Plan,
-    gpus: int | None,
-    *,
-    gpu_bytes: int | None = None,
-    weight_bytes: WeightBytes | None = None,
-) -> Refusals:
-    """Reads the configuration of the plan's model, if it is on this machine."""
-    file = Path(plan.model) / "config.json"
-    config: Any = None
-    if file.parent.is_dir():
-        with suppress(OSError, ValueError):
-            config = json.loads(file.read_text(encoding="utf-8"))
-    elif plan.dummy_weights:
-        config = built_in_config(plan.model)
-    known = config if isinstance(config, dict) else {}
-    return Refusals(known, gpus, gpu_bytes, weight_bytes)
+def repeat_name(repeat: int) -> str:
+    """The folder of a repeat."""
+    return "profiled" if repeat == PROFILED else f"repeat-{repeat}"
 
 
-def _queue(point: Point) -> str | None:
-    """A batch that waits in a queue is not one batch."""
-    most = point.engine.arguments.get("max_num_seqs")
-    if point.batch and isinstance(most, int) and point.batch > most:
-        return f"max_num_seqs is {most}, so that a batch of {point.batch} does not run at once"
-    return None
+def blocks(
+    points: Points, *, repeats: int, profile: bool, seed: int, is_done: Callable[[Point, int], bool]
+) -> list[Block]:
+    """The blocks that are left to run, in order.
+
+    All engines have their first repeat before any has its second, so that a drift of the machine
+    affects all of them; within a repeat their order is shuffled. Profiled repeats come last.
+
+    Args:
+        is_done: whether a repeat of a point is finished.
+    """
+    order = random.Random(seed)
+    found = []
+    for repeat in [*range(1, repeats + 1), *([PROFILED] if profile else [])]:
+        engines = list(points.engines)
+        order.shuffle(engines)
+        for engine in engines:
+            left = [point for point in points.of(engine) if not is_done(point, repeat)]
+            if left:
+                found.append(Block(engine, repeat, left))
+    return found

@@ -1,55 +1,25 @@
-"""What of an experiment is done, what is left, and how long that will take."""
+"""The progress of an experiment: what is done, what is left, and how long that will take."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from statistics import median
+from typing import Protocol
 
 from capture.experiment.block import Done
-from capture.experiment.points import Points
-from capture.experiment.schedule import Block
+from capture.experiment.points import Block, Points
 
-_FIRST_START_S, _FIRST_POINT_S = 90.0, 20.0  # assumed until one is known
-
-
-@dataclass
-class Estimate:
-    """Medians of what was measured in this run of the experiment."""
-
-    _starts_s: dict[tuple[str, int], float] = field(default_factory=dict)
-    _points_s: list[float] = field(default_factory=list)
-
-    def add(self, done: Done) -> None:
-        """Counts a repeat; of those that share a start of the server, the start counts once."""
-        if done.start_s is not None:
-            self._points_s.append(done.seconds)
-            self._starts_s[done.block.engine.key, done.block.repeat] = done.start_s
-
-    @property
-    def start_s(self) -> float:
-        """Of one start of a server."""
-        return median(self._starts_s.values()) if self._starts_s else _FIRST_START_S
-
-    @property
-    def point_s(self) -> float:
-        """Of one repeat of a point."""
-        return median(self._points_s) if self._points_s else _FIRST_POINT_S
-
-    def seconds(self, blocks: Sequence[Block]) -> float:
-        """Of blocks that are to be run."""
-        return sum(self.start_s + self.point_s * len(block.points) for block in blocks)
-
-
-_STARTS = 2  # repeats in which an engine may fail to start before it is given up
+_FIRST_START_S, _FIRST_POINT_S = 90.0, 20.0  # assumed before the first measurement
+_STARTS = 2  # repeats in which an engine may fail to start before it is not started again
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """What an experiment will do, told before it starts.
+class Overview:
+    """What an experiment will run.
 
     Attributes:
-        done: repeats that the folder has already.
+        done: repeats that the folder of results has already.
         left: repeats that are to be run.
-        seconds: estimated time of these, with start_s for a start of a server and point_s a point.
+        seconds: their estimated time, with start_s for a start of a server and point_s for a point.
     """
 
     points: Points
@@ -61,21 +31,19 @@ class Ahead:
     point_s: float
 
 
-@dataclass(frozen=True)
-class Watcher:
-    """Who is told what happens.
+class Watcher(Protocol):
+    """Shows the progress of an experiment."""
 
-    Attributes:
-        done: called with each repeat, how many are left, and their estimated seconds.
-    """
+    def begin(self, overview: Overview) -> None: ...
 
-    ahead: Callable[[Ahead], None]
-    done: Callable[[Done, int, float], None]
-    warn: Callable[[str], None]
+    def done(self, done: Done, left: int, seconds: float) -> None:
+        """Called after each repeat, with the number of repeats left and their estimated time."""
+
+    def warn(self, message: str) -> None: ...
 
 
-class Account:
-    """Hears of each repeat that is done, and tells the watcher.
+class Progress:
+    """Counts the repeats that are done and passes them to the watcher.
 
     Attributes:
         failed: how many repeats failed.
@@ -83,39 +51,51 @@ class Account:
 
     def __init__(self, blocks: Sequence[Block], watcher: Watcher) -> None:
         self.failed = 0
+        self.warn = watcher.warn
         self._watcher = watcher
-        self._estimate = Estimate()
         self._blocks = {(block.engine.key, block.repeat): block for block in blocks}
         self._not_started: dict[str, dict[int, str]] = {}
+        self._starts_s: dict[tuple[str, int], float] = {}
+        self._points_s: list[float] = []
 
     def begin(self, points: Points, done: int) -> None:
-        """Tells what is ahead."""
-        estimate, blocks = self._estimate, list(self._blocks.values())
-        left = sum(len(block.points) for block in blocks)
-        seconds = estimate.seconds(blocks)
-        self._watcher.ahead(
-            Ahead(points, blocks, done, left, seconds, estimate.start_s, estimate.point_s)
+        """Passes the overview to the watcher."""
+        left, seconds = self._left()
+        blocks = list(self._blocks.values())
+        self._watcher.begin(
+            Overview(points, blocks, done, left, seconds, self._start_s, self._point_s)
         )
 
-    def tell(self, done: Done) -> None:
+    def add(self, done: Done) -> None:
         self.failed += done.reason is not None
-        self._estimate.add(done)
         key = done.block.engine.key, done.block.repeat
-        block = self._blocks[key]
-        left = [point for point in block.points if point.path != done.point.path]
-        self._blocks[key] = replace(block, points=left)
-        if done.reason and done.start_s is None:
+        if done.start_s is not None:
+            self._points_s.append(done.seconds)
+            self._starts_s[key] = done.start_s
+        elif done.reason:
             self._not_started.setdefault(key[0], {})[key[1]] = done.reason
-        ahead = [block for block in self._blocks.values() if block.points]
-        count = sum(len(block.points) for block in ahead)
-        self._watcher.done(done, count, self._estimate.seconds(ahead))
+        left = [p for p in self._blocks[key].points if p.path != done.point.path]
+        self._blocks[key] = replace(self._blocks[key], points=left)
+        self._watcher.done(done, *self._left())
 
-    def warn(self, message: str) -> None:
-        self._watcher.warn(message)
-
-    def gave_up(self, block: Block) -> str | None:
-        """Why a server is not started again; None if it is."""
+    def why_not_started(self, block: Block) -> str | None:
+        """Why the server of a block is not started again; None if it is."""
         reasons = list(self._not_started.get(block.engine.key, {}).values())
         if len(reasons) < _STARTS:
             return None
         return f"not run: its server failed to start in {len(reasons)} repeats; {reasons[-1]}"
+
+    @property
+    def _start_s(self) -> float:
+        """Median time of a start of a server."""
+        return median(self._starts_s.values()) if self._starts_s else _FIRST_START_S
+
+    @property
+    def _point_s(self) -> float:
+        """Median time of a repeat of a point."""
+        return median(self._points_s) if self._points_s else _FIRST_POINT_S
+
+    def _left(self) -> tuple[int, float]:
+        """The number of repeats that are left, and their estimated seconds."""
+        counts = [len(block.points) for block in self._blocks.values() if block.points]
+        return sum(counts), sum(self._start_s + self._point_s * count for count in counts)

@@ -5,7 +5,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,9 +13,8 @@ from typing import Any
 
 from capture.environment import checkout, environment, variables
 from capture.errors import PointFailed, ResultsUnusable
-from capture.experiment.forks import LOG
-from capture.experiment.points import Engine, Point
-from capture.experiment.schedule import repeat_name
+from capture.experiment.points import Engine, Point, repeat_name
+from capture.experiment.vllm_processes import LOG
 from capture.metrics import distribution
 from capture.run_directory import write_json
 from capture.supervise import log_tail
@@ -28,7 +27,7 @@ _DRAFT = ".draft"
 
 @dataclass(frozen=True)
 class Results:
-    """The folder of an experiment, which this process alone writes, and tasks that it starts."""
+    """The folder of an experiment; only this process and its tasks write to it."""
 
     path: Path
 
@@ -76,21 +75,17 @@ class Results:
 
 
 def require_folder(path: Path) -> None:
-    """Refuses a path that is there and is no folder.
-
-    Raises:
-        ResultsUnusable: it is one.
-    """
+    """Raises ResultsUnusable if a path exists and is not a folder."""
     if path.exists() and not path.is_dir():
         raise ResultsUnusable(f"{path} is not a folder; name another one with -o")
 
 
 @contextmanager
-def opened(path: Path, *, resume: bool) -> Iterator[Results]:
-    """Makes the folder, or goes on with one that is there.
+def locked_results(path: Path, *, resume: bool) -> Iterator[Results]:
+    """Creates the folder of results, or opens an existing one; no other process may have it open.
 
     Raises:
-        ResultsUnusable: it has something else, is used by another process, or cannot be written.
+        ResultsUnusable: it has other files, is open in another process, or cannot be written.
     """
     from filelock import FileLock, Timeout
 
@@ -98,13 +93,13 @@ def opened(path: Path, *, resume: bool) -> Iterator[Results]:
     if path.exists() and not resume and any(path.iterdir()):
         known = (path / PLAN).exists()
         raise ResultsUnusable(
-            f"{path} has results already; add --resume to go on with them, or name another "
+            f"{path} has results already; add --resume to continue with them, or name another "
             "folder with -o"
             if known
             else f"{path} exists and has no results of an experiment; name another folder with -o"
         )
     if resume and path.exists() and any(path.iterdir()) and not (path / PLAN).exists():
-        raise ResultsUnusable(f"{path} has no {PLAN}, so there is nothing to go on with")
+        raise ResultsUnusable(f"{path} has no {PLAN}, so there is nothing to resume")
     try:
         path.mkdir(parents=True, exist_ok=True)
         held = FileLock(path / _LOCK).acquire(timeout=0)
@@ -129,8 +124,8 @@ _TAIL_LINES = 30
 _OWN = ("point", "repeat", "order", "server", "seconds", "log_tail")
 
 
-def begun() -> dict[str, Any]:
-    """When a repeat began, on which machine."""
+def start_facts() -> dict[str, Any]:
+    """The time and the machine of a repeat."""
     return {
         "start_unix_ns": time.time_ns(),
         "start": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -141,7 +136,7 @@ def begun() -> dict[str, Any]:
 
 
 def write_repeat(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Marks a repeat complete; what a capture wrote in its run.json stays."""
+    """Marks a repeat complete; keeps what a capture wrote in its run.json."""
     _write(folder, facts, status="complete", reason=None)
 
 
@@ -154,7 +149,9 @@ def write_failure(
 
 
 def _write(folder: Path, facts: Mapping[str, Any], *, status: str, reason: str | None) -> None:
-    captured = _captured(folder / RUN)
+    captured: dict[str, Any] = {}  # what a capture has written there; nothing for a benchmark
+    with suppress(OSError, ValueError):
+        captured = json.loads((folder / RUN).read_text())
     experiment = {name: facts[name] for name in _OWN if name in facts}
     head = {"schema_version": 1, "kind": "vllm-bench", "experiment": experiment}
     rest = {name: value for name, value in facts.items() if name not in _OWN}
@@ -162,15 +159,6 @@ def _write(folder: Path, facts: Mapping[str, Any], *, status: str, reason: str |
     write_json(folder / "environment.json", {k: v for k, v in rest.items() if k != "gpus"})
     write_json(folder / "gpus.json", rest["gpus"])
     write_json(folder / RUN, head | rest | captured | {"status": status, "reason": reason})
-
-
-def _captured(file: Path) -> dict[str, Any]:
-    """What a capture has written there; nothing for a benchmark."""
-    try:
-        found: dict[str, Any] = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return {}
-    return found
 
 
 def _tail(log: Path) -> list[str]:
@@ -196,20 +184,20 @@ def read_bench(file: Path) -> dict[str, Any]:
         PointFailed: there is none, or requests failed.
     """
     try:
-        said: dict[str, Any] = json.loads(file.read_text())
+        report: dict[str, Any] = json.loads(file.read_text())
     except (OSError, ValueError):
         raise PointFailed("vllm bench wrote no result") from None
-    if failed := said.get("failed"):
-        first = next((one for one in said.get("errors", []) if one), "no message")
+    if failed := report.get("failed"):
+        first = next((one for one in report.get("errors", []) if one), "no message")
         first = " ".join(str(first).split())[:300]
-        raise PointFailed(f"{failed} of {said.get('num_prompts', '?')} requests failed: {first}")
-    return said
+        raise PointFailed(f"{failed} of {report.get('num_prompts', '?')} requests failed: {first}")
+    return report
 
 
-def write_serve_results(said: Mapping[str, Any], folder: Path, *, outputs: bool) -> None:
+def write_serve_results(report: Mapping[str, Any], folder: Path, *, outputs: bool) -> None:
     """Writes metrics.json, summary.csv and, if wanted, outputs.jsonl."""
-    requests = list(_requests(said))
-    summary = {name: value for name, value in said.items() if name not in _DETAILS}
+    requests = list(_requests(report))
+    summary = {name: value for name, value in report.items() if name not in _DETAILS}
     measured = {
         "begin_unix_ns": min((one["sent_unix_ns"] for one in requests), default=None),
         "end_unix_ns": max((one["last_token_unix_ns"] for one in requests), default=None),
@@ -217,9 +205,9 @@ def write_serve_results(said: Mapping[str, Any], folder: Path, *, outputs: bool)
         "summary": {
             "requests": len(requests),
             "finished": len(requests),
-            "elapsed": round(said["duration"] * _NS),
-            "output_tokens": said["total_output_tokens"],
-            "output_tokens_per_s": said["output_throughput"],
+            "elapsed": round(report["duration"] * _NS),
+            "output_tokens": report["total_output_tokens"],
+            "output_tokens_per_s": report["output_throughput"],
         }
         | {name: distribution(_values(requests, name)) for name in ("ttft", "tpot", "itl", "e2e")},
     }
@@ -229,7 +217,7 @@ def write_serve_results(said: Mapping[str, Any], folder: Path, *, outputs: bool)
     if outputs:
         lines = [
             json.dumps({"request_id": one["request_id"], "text": text}) + "\n"
-            for one, text in zip(requests, said.get("generated_texts", []), strict=False)
+            for one, text in zip(requests, report.get("generated_texts", []), strict=False)
         ]
         (folder / "outputs.jsonl").write_text("".join(lines))
 
@@ -244,11 +232,11 @@ def write_summary(summary: Mapping[str, Any], folder: Path) -> None:
         )
 
 
-def _requests(said: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _requests(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The requests as in metrics.json; vLLM's clock is that of time.perf_counter."""
     offset_ns = time.time_ns() - time.perf_counter_ns()
     for number, (prompt, output, ttft, itl, start) in enumerate(
-        zip(*(said[name] for name in _DETAILS[:5]), strict=True)
+        zip(*(report[name] for name in _DETAILS[:5]), strict=True)
     ):
         sent, first = round(start * _NS) + offset_ns, round(ttft * _NS)
         gaps = [round(one * _NS) for one in itl]

@@ -42,7 +42,7 @@ def write_model(name: str, folder: Path) -> Path:
 
 
 def require_model(model: str, *, dummy_weights: bool) -> None:
-    """Checks what can be known of a model before an engine is started.
+    """Checks a model before an engine is started.
 
     Raises:
         ModelNotFound: the folder is not one of a model, or the name is unknown.

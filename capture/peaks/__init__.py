@@ -1,1 +1,1 @@
-"""Measures what the GPUs of this machine can reach: memory, products of matrices, communication."""
+"""Measures what the GPUs of this machine can reach: memory, matrix products, communication."""

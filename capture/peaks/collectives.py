@@ -1,4 +1,4 @@
-"""Collectives among the GPUs of this machine, a process for each GPU."""
+"""Collectives between the GPUs of this machine, with a process for each GPU."""
 
 import json
 import math
@@ -19,11 +19,11 @@ import torch
 import torch.distributed as dist
 
 from capture.gpus import management_library
-from capture.peaks.gpu import Agree, Gpu, Rounds, timed, visible_gpus
-from capture.peaks.launching import Launch, eager, in_graph, kernel_durations_ns
+from capture.peaks.gpu import Gpu, visible_gpus
+from capture.peaks.timing import Agree, Launch, Rounds, eager, in_graph, kernel_durations_ns, timed
 
 _SIZES = tuple(2**n for n in range(10, 31))  # 1 KiB to 1 GiB
-_LARGE = 64 * 2**20  # bytes above which Python launches faster than the GPUs work
+_LARGE = 64 * 2**20  # bytes; larger ones take longer than a launch from Python
 _TIMEOUT_S = 240
 _RESULTS = "results.jsonl"
 _MEETING = "meeting"
@@ -33,7 +33,7 @@ _PROFILED = 20  # launches, at least
 def collectives(gpus: Sequence[Gpu]) -> Iterator[dict[str, Any]]:
     """Collectives of NCCL, and vLLM's own all-reduce if vLLM is installed.
 
-    What was measured before a failure is kept.
+    Measurements before a failure are kept.
 
     Raises:
         RuntimeError: a process failed or did not end in time.
@@ -67,15 +67,15 @@ def _run_processes(numbers: Sequence[int], folder: str) -> str | None:
             time.sleep(0.05)
         codes = [process.exitcode for process in running]
         failed = [rank for rank, code in enumerate(codes) if code]
-        return _told(folder, failed[0]) if failed else None
+        return _error_of(folder, failed[0]) if failed else None
     finally:
         for process in running:
             process.kill()
             process.join()
 
 
-def _told(folder: str, rank: int) -> str:
-    """What a process said before it ended."""
+def _error_of(folder: str, rank: int) -> str:
+    """The error of the process of a rank."""
     with suppress(OSError):
         return (Path(folder) / f"error{rank}").read_text()
     return f"the process of GPU {rank} ended"
@@ -114,7 +114,7 @@ def _group_sizes(count: int) -> Sequence[int]:
 
 
 def _of_group(gpu: Gpu, size: int) -> Iterator[dict[str, Any]]:
-    """What the first `size` GPUs measure together; nothing on the others."""
+    """Measures collectives of the first `size` GPUs; the other ranks yield nothing."""
     members = list(range(size))
     is_member = dist.get_rank() in members
     nccl = dist.new_group(members, backend="nccl")
@@ -129,17 +129,17 @@ def _of_group(gpu: Gpu, size: int) -> Iterator[dict[str, Any]]:
 
 def _slowest(group: Any) -> Agree:
     """Each duration on the rank where it is longest."""
-    return partial(_of_all, group, dist.ReduceOp.MAX)
+    return partial(_reduced, group, dist.ReduceOp.MAX)
 
 
 def _fastest(group: Any) -> Agree:
-    """Each duration on the rank where it is shortest: the one that waits for no other."""
-    return partial(_of_all, group, dist.ReduceOp.MIN)
+    """Each duration on the rank where it is shortest: the one that does not wait for another."""
+    return partial(_reduced, group, dist.ReduceOp.MIN)
 
 
-def _of_all(group: Any, choice: Any, values: Sequence[float]) -> Sequence[float]:
+def _reduced(group: Any, op: Any, values: Sequence[float]) -> Sequence[float]:
     shared = torch.tensor(values, dtype=torch.float64)
-    dist.all_reduce(shared, op=choice, group=group)
+    dist.all_reduce(shared, op=op, group=group)
     found: list[float] = shared.tolist()
     return found
 
@@ -154,7 +154,7 @@ def _by_nccl(gpu: Gpu, size: int, group: Any) -> Iterator[dict[str, Any]]:
 
 
 def _timed(gpu: Gpu, work: Rounds, group: Any) -> dict[str, Any]:
-    """The time from launch to launch, and the duration of the kernel on the last rank to begin."""
+    """The time between launches, and the duration of the kernel on the last rank that started."""
     found = timed(work, state=gpu.state, agree=_slowest(group))
     kernels = _kernels_ns(work, group)
     return {
@@ -165,21 +165,18 @@ def _timed(gpu: Gpu, work: Rounds, group: Any) -> dict[str, Any]:
 
 
 def _kernels_ns(work: Rounds, group: Any) -> Sequence[float]:
-    """Nothing if the profiler does not see one kernel for each launch on each rank."""
+    """Empty if the profiler does not see one kernel for each launch on each rank."""
     rounds = math.ceil(_PROFILED / work.launches)
     seen = kernel_durations_ns(work, rounds)
     is_whole = len(seen) == rounds * work.launches
     (all_whole,) = _fastest(group)([float(is_whole)])
     if not all_whole:
         return []
-    return _fastest(group)(seen)[1:]  # before the first, the ranks may not be in step
+    return _fastest(group)(seen)[1:]  # the ranks may start the first at different times
 
 
 def _nccl_launches(length: int, size: int, group: Any) -> dict[str, Launch]:
-    """Collectives of buffers of so many bytes.
-
-    That of an all-gather is its output, that of a reduce-scatter its input.
-    """
+    """Collectives of buffers of `length` bytes: outputs of all-gather, inputs of reduce-scatter."""
     buffer = torch.zeros(length // 2, dtype=torch.bfloat16)
     part = torch.zeros(length // 2 // size, dtype=torch.bfloat16)
     whole = buffer[: part.numel() * size]
@@ -195,7 +192,7 @@ def _nccl_launches(length: int, size: int, group: Any) -> dict[str, Launch]:
 
 
 def _by_vllm(gpu: Gpu, size: int, host: Any, group: Any) -> Iterator[dict[str, Any]]:
-    """The all-reduce of vLLM, in CUDA graphs and of the sizes that vLLM uses it for."""
+    """The all-reduce of vLLM, in CUDA graphs, for the sizes that vLLM uses it for."""
     from vllm.distributed.device_communicators.custom_all_reduce import CustomAllreduce
 
     communicator = CustomAllreduce(host, torch.device("cuda", gpu.number))

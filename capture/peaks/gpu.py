@@ -1,93 +1,15 @@
-"""The GPUs to measure, and the times of something that one does again and again."""
+"""The GPUs to measure; no other program may use them."""
 
-import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 from capture.errors import GpuBusy, GpuMissing
 from capture.gpus import handles, value_or_none
 
-# The durations that count, of those that this process measured: the same in all that measure.
-Agree = Callable[[Sequence[float]], Sequence[float]]
-# Starts so many rounds, and returns what waits for their end and yields their duration, ns.
-Start = Callable[[int], Callable[[], float]]
-
-_SAMPLES = 9
-_SAMPLE_NS = 4e6  # so that the latency of the first launch is less than 1% of it
-_LAUNCHES = 20  # of a sample, unless they take long
-_LONG_SAMPLE_NS = 20e6
-_SETTLE_S = 1.0
-
-
-@dataclass(frozen=True)
-class Rounds:
-    """Work of equal launches.
-
-    Attributes:
-        start: starts rounds.
-        launches: the launches of a round.
-    """
-
-    start: Start
-    launches: int
-
-
-def own(values: Sequence[float]) -> Sequence[float]:
-    return values
-
-
-def timed(
-    rounds: Rounds,
-    *,
-    state: Callable[[], dict[str, Any]],
-    agree: Agree = own,
-    heat_ns: float = 0,
-) -> dict[str, Any]:
-    """The duration of one launch.
-
-    Args:
-        state: the state of the GPU, asked for while it works.
-        agree: for processes that measure together.
-        heat_ns: how long it works before the first one.
-    """
-    rounds.start(1)()  # what comes first may compile or load something
-    (once,) = agree([rounds.start(1)()])
-    count = _rounds(once, rounds.launches)
-    if heat_ns:
-        rounds.start(math.ceil(heat_ns / once))()
-    samples, states = [], []
-    for _ in range(_SAMPLES):
-        finish = rounds.start(count)
-        states.append(state())
-        samples.append(finish() / (count * rounds.launches))
-    counted = agree(samples)
-    middle = median(counted)
-    return {
-        "ns": middle,
-        "mad_ns": median(abs(one - middle) for one in counted),
-        "launches": _SAMPLES * count * rounds.launches,
-        **states[_SAMPLES // 2],
-    }
-
-
-def settle() -> None:
-    """Lets the GPU rest after heavy work: the limit of power lowers its clock for a while."""
-    time.sleep(_SETTLE_S)
-
-
-def _rounds(round_ns: float, launches: int) -> int:
-    """The rounds that make a sample long enough, and have enough launches unless they are long."""
-    long_enough = math.ceil(_SAMPLE_NS / round_ns)
-    enough = math.ceil(_LAUNCHES / launches)
-    affordable = max(1, int(_LONG_SAMPLE_NS / round_ns))
-    return max(long_enough, min(enough, affordable))
-
-
-_IDLE_PCT = 5  # utilization of a GPU that nobody uses
+_IDLE_PCT = 5  # highest utilization of an unused GPU
 _IDLE_BYTES = 3 * 2**30  # what the driver keeps for itself, at most
 _SETTLES_S = 3.0  # NVML's utilization is that of the last second
 
@@ -120,9 +42,9 @@ class Gpu:
 
 
 def show_only(devices: Sequence[int]) -> None:
-    """Lets CUDA see only these GPUs, as nvidia-smi numbers them; all without any.
+    """Makes only these GPUs visible to CUDA, in the numbering of nvidia-smi; all if none is given.
 
-    It must come before CUDA is used. CUDA then counts as NVML does.
+    Call it before CUDA is used.
     """
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     if devices:
@@ -156,11 +78,7 @@ def _handle(nvml: Any, everything: Sequence[Any], name: str) -> Any:
 
 
 def require_idle(gpus: Sequence[Gpu]) -> None:
-    """Checks that no other program uses the GPUs: it would share what is measured.
-
-    Raises:
-        GpuBusy: one is in use; the message says how that was seen.
-    """
+    """Raises GpuBusy if another program uses one of the GPUs, which would distort measurements."""
     until = time.monotonic() + _SETTLES_S
     while reason := next(filter(None, map(_use, gpus)), None):
         if time.monotonic() > until:

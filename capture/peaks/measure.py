@@ -1,7 +1,7 @@
 """Checks that the GPUs can be measured, measures them, and writes peaks.json."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib import util
 from pathlib import Path
@@ -29,14 +29,14 @@ def measure(
     on_phase: OnPhase = ignore_phase,
     warn: Callable[[str], None] = lambda _message: None,
 ) -> dict[str, Any]:
-    """Measures the GPUs and replaces the file when all is done; returns what it holds.
+    """Measures the GPUs, then replaces the file; returns its contents.
 
     Args:
-        model: a config.json, a model folder or a built-in architecture, whose products of matrices
-            are measured too.
+        model: a config.json, a model folder or a built-in architecture; its matrix products are
+            measured too.
         tp: the tensor-parallel size that the model's products are divided by.
         devices: numbers of GPUs as nvidia-smi shows them; all that CUDA sees by default. Memory and
-            products are measured on the first, communication among all.
+            products are measured on the first, communication between all.
         warm_up_s: how long the first GPU works before anything is measured.
 
     Raises:
@@ -69,14 +69,17 @@ def measure(
     document["versions"] |= torch_libraries()
     document["skipped"] = skipped
     document["seconds"] = round(time.monotonic() - begin, 1)
-    _write(output, document)
+    try:
+        write_json(output, document)
+    except OSError as error:
+        raise PeaksUnwritable(f"cannot write {output}: {error.strerror}; change -o") from None
     for reason in skipped:
         warn(reason)
     return document
 
 
 def _seen_by_torch(gpus: Sequence[Gpu], warn: Callable[[str], None]) -> Sequence[Gpu]:
-    """The GPUs; those that PyTorch counts if NVML is not there."""
+    """The GPUs that PyTorch sees, also without NVML."""
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -85,22 +88,15 @@ def _seen_by_torch(gpus: Sequence[Gpu], warn: Callable[[str], None]) -> Sequence
     if gpus:
         return gpus[:count]
     warn(
-        "without nvidia-ml-py, it is unknown whether other programs use the GPUs, and at which "
-        "clock they run; run pip install nvidia-ml-py"
+        "without nvidia-ml-py, clock rates and other programs on the GPUs are not detected; run "
+        "pip install nvidia-ml-py"
     )
     return [Gpu(number) for number in range(count)]
 
 
 def _require_writable(output: Path) -> None:
-    """Raises PeaksUnwritable before two minutes are spent."""
+    """Raises PeaksUnwritable before anything is measured."""
     if output.is_dir():
         raise PeaksUnwritable(f"{output} is a folder; name a file with -o")
     if not output.absolute().parent.is_dir():
         raise PeaksUnwritable(f"there is no folder {output.parent}; create it, or change -o")
-
-
-def _write(output: Path, document: Mapping[str, Any]) -> None:
-    try:
-        write_json(output, document)
-    except OSError as error:
-        raise PeaksUnwritable(f"cannot write {output}: {error.strerror}; change -o") from None

@@ -1,4 +1,4 @@
-"""Everything that is measured, in order; what fails is left out."""
+"""Measures the first GPU, and communication between GPUs; failed measurements are left out."""
 
 import math
 import time
@@ -12,9 +12,18 @@ from typing import Any
 import torch
 
 from capture.peaks.collectives import collectives
-from capture.peaks.gpu import Gpu, Rounds, settle, timed
-from capture.peaks.launching import Launch, eager, in_bursts, in_graph, kernel_durations_ns
+from capture.peaks.gpu import Gpu
 from capture.peaks.model_products import Product
+from capture.peaks.timing import (
+    Launch,
+    Rounds,
+    eager,
+    in_bursts,
+    in_graph,
+    kernel_durations_ns,
+    settle,
+    timed,
+)
 from capture.supervise import OnPhase
 
 _SIZE = 8192
@@ -32,11 +41,11 @@ def warm_up(seconds: float) -> None:
 
 
 _COPY_SIZES = (2**30, 2**32)  # bytes of a buffer
-_CACHES = 4  # a buffer has at least so many times the size of the L2 cache
+_CACHES = 4  # a buffer is at least this many times as large as the L2 cache
 
 
 def memory_bandwidth(gpu: Gpu, *, cache_bytes: int, memory_bytes: int) -> Iterator[dict[str, Any]]:
-    """Copies and reads of buffers that the cache cannot hold and a quarter of the memory can."""
+    """Copies and reads of buffers larger than the cache, up to a quarter of the memory."""
     settle()
     least, most = _CACHES * cache_bytes, memory_bytes // 4
     for size in sorted({min(max(size, least), most) for size in _COPY_SIZES}):
@@ -54,7 +63,7 @@ _NUMBERS = 4096  # 8 KiB, as a token of a model has
 
 
 def small_kernel(gpu: Gpu) -> dict[str, Any]:
-    """Its duration as the profiler sees it, like the durations in a trace.
+    """The duration of a small kernel in the profiler, as in a trace.
 
     `period_ns` is the time from kernel to kernel in a CUDA graph.
 
@@ -113,7 +122,7 @@ def _of_pair(source: Gpu, target: Gpu, size: int) -> Iterator[dict[str, Any]]:
 
 
 def _both_ways(first: Gpu, second: Gpu, here: torch.Tensor, there: torch.Tensor) -> Rounds:
-    """Copies in both directions, timed by the host, because two GPUs take part."""
+    """Copies in both directions, timed by the host, because two GPUs are involved."""
     sources = (here, there)
     targets = (torch.empty_like(there), torch.empty_like(here))
     streams = [[torch.cuda.Stream(gpu.number) for gpu in (first, second)] for _direction in sources]
@@ -154,16 +163,16 @@ LARGE = (  # m, k, n: squares, and products of a prefill of a large model
 )
 DECODE_TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 PREFILL_TOKENS = (1024, 2048, 4096, 8192)
-_WEIGHT_CACHES = 4  # weights that rotate have together so many times the size of the L2 cache
-_HEAT_NS = 4e8  # the limit of power acts within a tenth of a second
-_SHORT = 2048**3  # multiplications; Python launches larger products faster than the GPU works
+_WEIGHT_CACHES = 4  # the rotating weights are this many times as large as the L2 cache
+_HEAT_NS = 4e8  # the power limit acts within a tenth of a second
+_SHORT = 2048**3  # multiplications; larger products take longer than a launch from Python
 _FP8 = torch.float8_e4m3fn
 
 
 def large_products(gpu: Gpu, dtype: str, *, cache_bytes: int) -> Iterator[dict[str, Any]]:
-    """Large products, in bursts with pauses, and one after the other without a pause.
+    """Large products, in bursts with pauses, and continuously.
 
-    Without pauses, the limit of power lowers the clock: by a quarter on an H200.
+    Without pauses, the power limit lowers the clock: by a quarter on an H200.
     """
     for m, k, n in LARGE:
         started = in_graph if m * k * n <= _SHORT else eager
@@ -192,20 +201,17 @@ def products_of_model(
 
 
 def _weights(dtype: str, k: int, n: int, cache_bytes: int) -> list[torch.Tensor]:
-    """Matrices that are used in turn, so that the cache holds none of them when its turn comes.
+    """Matrices that are used in turn, so that none is in the cache when it is used again.
 
     Their values are random, because products of zeros take less power and run faster.
     """
-    count = max(2, math.ceil(_WEIGHT_CACHES * cache_bytes / (k * n * _bytes(dtype))))
+    size = k * n * (2 if dtype == "bf16" else 1)
+    count = max(2, math.ceil(_WEIGHT_CACHES * cache_bytes / size))
     return [_random(dtype, n, k) for _ in range(count)]
 
 
-def _bytes(dtype: str) -> int:
-    return 2 if dtype == "bf16" else 1
-
-
 def _random(dtype: str, rows: int, columns: int) -> torch.Tensor:
-    """Normally distributed numbers; integers are of all sizes alike."""
+    """Normally distributed numbers; integers are uniformly distributed."""
     if dtype == "int8":
         return torch.randint(-128, 128, (rows, columns), dtype=torch.int8)
     found = torch.randn(rows, columns, dtype=torch.bfloat16)
@@ -219,12 +225,10 @@ def _launches(dtype: str, m: int, k: int, weights: Sequence[torch.Tensor]) -> li
 
 
 def _multiply(dtype: str, tokens: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    if dtype == "bf16":
+        return partial(torch.mm, tokens)
     if dtype == "int8":
         return partial(torch._int_mm, tokens)
-    return _fp8(tokens) if dtype == "fp8" else partial(torch.mm, tokens)
-
-
-def _fp8(tokens: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
     one = torch.ones((), device=tokens.device)
     return partial(
         torch._scaled_mm,
@@ -243,7 +247,7 @@ _Rows = list[Mapping[str, Any]]
 
 
 def facts(gpu: Gpu) -> dict[str, Any]:
-    """What CUDA says of a GPU."""
+    """Properties of a GPU in CUDA."""
     properties = torch.cuda.get_device_properties(gpu.number)
     return {
         "device_name": properties.name,
@@ -261,7 +265,7 @@ def measurements(
     on_phase: OnPhase,
     skipped: list[str],
 ) -> dict[str, Any]:
-    """Those of the first GPU, and communication among all of its name.
+    """Measures the first GPU, and communication between all GPUs with its name.
 
     Args:
         of_model: products of a model that are measured too.
@@ -337,7 +341,7 @@ def _extend(rows: _Rows, found: Iterable[Mapping[str, Any]]) -> None:
 
 @contextmanager
 def _attempted(what: str, skipped: list[str]) -> Iterator[None]:
-    """Turns a failure of the block, such as too little memory, into a sentence."""
+    """Turns a failure of the block, such as running out of memory, into a sentence."""
     try:
         yield
     except (RuntimeError, NotImplementedError) as error:

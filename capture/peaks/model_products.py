@@ -1,4 +1,4 @@
-"""The products of matrices in a model, as one rank of tensor parallelism computes them."""
+"""The matrix products of a model on one tensor-parallel rank."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from typing import Any
 from capture.errors import ModelNotFound
 from capture.models import built_in_config, built_in_models
 
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 _VOCABULARY_STEP = 64  # vLLM pads the vocabulary to a multiple
 
 
@@ -46,7 +47,7 @@ def configuration(model: str) -> Mapping[str, Any]:
 
 
 def model_products(config: Mapping[str, Any], tp: int) -> Sequence[Product]:
-    """The products that every token takes; those of routed experts depend on the routing.
+    """The products for every token, without those of routed experts, which depend on the routing.
 
     The projections of latent attention (DeepSeek) have other shapes and are left out.
 
@@ -65,7 +66,7 @@ def model_products(config: Mapping[str, Any], tp: int) -> Sequence[Product]:
             Product("qkv_proj", dense, hidden, queries + 2 * keys),
             Product("o_proj", dense, queries, hidden),
         ]
-    if not _experts(config):
+    if not any(config.get(name) for name in _EXPERTS):
         inner = _share(_size(config, "intermediate_size"), tp, "rows of the MLP")
         found += [
             Product("gate_up_proj", dense, hidden, 2 * inner),
@@ -73,11 +74,6 @@ def model_products(config: Mapping[str, Any], tp: int) -> Sequence[Product]:
         ]
     padded = -(-_size(config, "vocab_size") // _VOCABULARY_STEP) * _VOCABULARY_STEP
     return [*found, Product("lm_head", "bf16", hidden, _share(padded, tp, "rows of lm_head"))]
-
-
-def _experts(config: Mapping[str, Any]) -> bool:
-    names = ("num_experts", "num_local_experts", "n_routed_experts")
-    return any(config.get(name) for name in names)
 
 
 def _dtype(config: Mapping[str, Any]) -> str:

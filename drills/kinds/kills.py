@@ -18,13 +18,13 @@ from drills.outcome import Outcome, Verdict
 _CAPTURE = """
 import sys
 from pathlib import Path
-from capture.run_directory import whole_file, write_json
+from capture.run_directory import atomic_write, write_json
 from capture.run_directory import write_run_json
 folder = Path(sys.argv[1])
 for number in range(int(sys.argv[2])):
     write_run_json(folder, {"number": number, "filler": ["x"] * 20_000}, status="incomplete")
     write_json(folder / "metrics.json", {"number": number, "filler": ["y"] * 20_000})
-    with whole_file(folder / "trace.json.gz") as draft:
+    with atomic_write(folder / "trace.json.gz") as draft:
         draft.write_bytes(b"begin" + bytes(1_000_000) + b"end")
 """
 _CAPTURED = ("run.json", "metrics.json", "trace.json.gz")

@@ -20,14 +20,14 @@ _RESERVED = {
     "load_format": "dummy_weights",
     "served_model_name": "model",
     "port": "port",
-    "host": "nothing: servers of an experiment listen on this machine alone",
+    "host": "nothing: servers of an experiment listen on this machine only",
     "profiler_config": "record",
     "worker_extension_cls": "nothing: the profiler needs it",
 }
 
 
-def misplaced(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
-    """An argument of an engine that has another place in the plan, and what is said of it."""
+def reserved_argument(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
+    """An engine argument that another key of the plan sets, and a message about it."""
     for name in arguments:
         if instead := _RESERVED.get(name.replace("-", "_")):
             return name, f"engine.{name} is set by {instead}"
@@ -46,7 +46,7 @@ def engine_flags(engine: Engine) -> list[str]:
         named["enable_expert_parallel"] = True
     if engine.dummy_weights:
         named["load_format"] = "dummy"
-    # Each benchmark sends its first prompt once before it measures: it would be in the cache.
+    # Each benchmark sends its first prompt once before it measures, which would be a cache hit.
     named["enable_prefix_caching"] = False
     return _flags(named | engine.arguments)
 
@@ -62,7 +62,7 @@ def serve_arguments(engine: Engine, model: str) -> list[str]:
 
 
 def served_name(model: str) -> str:
-    """What the server calls the model of a plan: its id, or the name of its folder."""
+    """The server's name for the model of a plan: its id, or the name of its folder."""
     return Path(model).resolve().name if Path(model).is_dir() else model
 
 
@@ -91,9 +91,10 @@ def bench_serve_arguments(
         "result-dir": folder,
         "result-filename": file,
     }
-    words = [w for name, v in values.items() if v is not None for w in (f"--{name}", str(v))]
-    words += ["--ignore-eos", "--save-result", "--save-detailed", "--disable-tqdm"]
-    return ["bench", "serve", *words, *_goodput(limits)]
+    words = [*_flags(values), "--ignore-eos", "--save-result", "--save-detailed", "--disable-tqdm"]
+    slos = {"ttft": limits.ttft_ms, "tpot": limits.tpot_ms, "e2el": limits.e2e_ms}
+    goodput = [f"{name}:{value:g}" for name, value in slos.items() if value is not None]
+    return ["bench", "serve", *words, *(["--goodput", *goodput] if goodput else [])]
 
 
 def bench_latency_arguments(point: Point, *, model: str, file: Path) -> list[str]:
@@ -105,14 +106,7 @@ def bench_latency_arguments(point: Point, *, model: str, file: Path) -> list[str
         "batch-size": point.requests,
         "output-json": file,
     }
-    words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
-    return ["bench", "latency", *engine_flags(point.engine), *words]
-
-
-def _goodput(limits: Limits) -> list[str]:
-    named = {"ttft": limits.ttft_ms, "tpot": limits.tpot_ms, "e2el": limits.e2e_ms}
-    pairs = [f"{name}:{value:g}" for name, value in named.items() if value is not None]
-    return ["--goodput", *pairs] if pairs else []
+    return ["bench", "latency", *engine_flags(point.engine), *_flags(values)]
 
 
 def _flags(arguments: Mapping[str, Any]) -> list[str]:

@@ -74,13 +74,12 @@ class Profiler(ABC):
 
 
 _VERSION_S = 60
-_LETTERS = 200  # of a tool's last line that are shown
+_LETTERS = 200  # shown of a tool's last line
 _VALUE = re.compile(r"(?<=\w)=\S+")  # perhaps of a variable of the environment, with a secret
 
 
 class Tool(Profiler):
-    """A program that starts the engine and records what lies between start and stop of CUDA's
-    profiler.
+    """A program that starts the engine and records while CUDA's profiler is on.
 
     Attributes:
         title: what its maker calls it.
@@ -136,7 +135,7 @@ class Tool(Profiler):
         """Runs the program on a report.
 
         Raises:
-            EngineFailed: with the last line that it said.
+            EngineFailed: with the last line of its output.
         """
         done = subprocess.run(
             [self.program, *words],
@@ -148,10 +147,9 @@ class Tool(Profiler):
         )
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            said = _VALUE.sub("=...", last)[:_LETTERS]
-            raise EngineFailed(
-                f"{shutil.which(self.program)} {words[0]} failed ({said}); its report is in traces/"
-            )
+            message = _VALUE.sub("=...", last)[:_LETTERS]
+            program = shutil.which(self.program)
+            raise EngineFailed(f"{program} {words[0]} failed ({message}); its report is in traces/")
 
     def _version(self) -> str | None:
         with suppress(OSError, subprocess.SubprocessError):
@@ -170,7 +168,7 @@ class PyTorch(Profiler):
     name = "torch"
 
     def require_possible(self, options: ProfilerOptions, *, world_size: int, has_gpu: bool) -> None:
-        """It is part of PyTorch, and records whatever PyTorch runs."""
+        """Always: it is part of PyTorch."""
 
     def engine_arguments(self, options: ProfilerOptions, folder: Path) -> dict[str, Any]:
         return {"profiler_config": profiler_config(options, folder)}
