@@ -189,12 +189,31 @@ _TABLES = {
     "rocpd_memory_allocate": "id guid nid pid tid agent_id type level start end address size "
     "queue_id stream_id event_id extdata",
 }
-_TEXTS = {"tag", "value", "guid", "string", "command", "environment", "extdata", "type", "name"}
-_TEXTS |= {"level", "kernel_name", "display_name", "product_name", "call_stack", "line_info"}
+_TEXTS = {"tag", "guid", "string", "command", "environment", "extdata", "type", "name", "level"}
+_TEXTS |= {"kernel_name", "display_name", "product_name", "call_stack", "line_info"}
+
+
+def _declared(column: str) -> str:
+    """The type of a column; values are numbers or texts."""
+    return "TEXT" if column in _TEXTS else "" if column == "value" else "INTEGER"
 
 
 def suffix(pid: int) -> str:
     return f"_0000{pid:04x}_1111_7222_8333_444444444444"
+
+
+FORMS = ("rocpd", "json", "csv")
+
+
+def write(folder: Path, form: str, *processes: Recorded) -> Path:
+    """Writes processes in one form; returns the file that stands for the first of them."""
+    name = f"{processes[0].pid}_results"
+    if form == "rocpd":
+        return write_rocpd(folder / f"{name}.db", processes)
+    if form == "json":
+        return write_json(folder / f"{name}.json", processes)
+    files = [write_csv(folder, process) for process in processes]
+    return files[0]
 
 
 def write_rocpd(path: Path, processes: Sequence[Recorded]) -> Path:
@@ -219,9 +238,7 @@ class _Rocpd:
     def write(self) -> None:
         pid = self._process.pid
         for table, columns in _TABLES.items():
-            declared = ", ".join(
-                f'"{c}" {"TEXT" if c in _TEXTS else "INTEGER"}' for c in columns.split()
-            )
+            declared = ", ".join(f'"{c}" {_declared(c)}' for c in columns.split())
             self._con.execute(f'CREATE TABLE "{table}{self._suffix}" ({declared})')
             self._con.execute(
                 f'CREATE VIEW IF NOT EXISTS "{table}" AS SELECT * FROM "{table}{self._suffix}"'

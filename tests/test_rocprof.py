@@ -12,6 +12,7 @@ import databases
 import pytest
 from command_line import called
 from rocpd_like import (
+    FORMS,
     HSA,
     PID,
     Record,
@@ -22,9 +23,8 @@ from rocpd_like import (
     kernel,
     marker,
     suffix,
+    write,
     write_csv,
-    write_json,
-    write_rocpd,
 )
 from shared_files import shared_file
 
@@ -54,18 +54,6 @@ _GRAPHS = [
     allocation(ts=_START + 730, dur=5, address=8192, bytes=30, device=0),
     allocation(ts=_START + 740, dur=5, address=4096),
 ]
-_FORMS = ("rocpd", "json", "csv")
-
-
-def write(folder: Path, form: str, *processes: Recorded) -> Path:
-    """Writes the processes in one form; returns the file that stands for the first of them."""
-    first = processes[0]
-    if form == "rocpd":
-        return write_rocpd(folder / f"{first.pid}_results.db", processes)
-    if form == "json":
-        return write_json(folder / f"{first.pid}_results.json", processes)
-    files = [write_csv(folder, process) for process in processes]
-    return files[0]
 
 
 def of_graphs(form: str) -> traceql.Trace:
@@ -90,7 +78,7 @@ def slow_after_first(names: tuple[str, ...]) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", slow_after_first(_FORMS))
+@pytest.mark.parametrize("form", slow_after_first(FORMS))
 def test_kernels_of_graph_launches_are_counted_in_the_ledger(form: str) -> None:
     rows = values(
         of_graphs(form),
@@ -109,7 +97,7 @@ def test_kernels_of_graph_launches_are_counted_in_the_ledger(form: str) -> None:
     assert kernels == (5,)
 
 
-@pytest.mark.parametrize("form", slow_after_first(_FORMS))
+@pytest.mark.parametrize("form", slow_after_first(FORMS))
 def test_a_kernel_is_launched_by_the_call_of_hip_around_that_of_hsa(form: str) -> None:
     rows = values(
         of_graphs(form),
@@ -119,7 +107,7 @@ def test_a_kernel_is_launched_by_the_call_of_hip_around_that_of_hsa(form: str) -
     assert rows == [("attn_fwd", "hipLaunchKernel")]
 
 
-@pytest.mark.parametrize("form", slow_after_first(_FORMS))
+@pytest.mark.parametrize("form", slow_after_first(FORMS))
 def test_allocations_are_memory_and_a_free_has_the_size_of_its_allocation(form: str) -> None:
     rows = values(
         of_graphs(form),
@@ -132,7 +120,7 @@ def test_allocations_are_memory_and_a_free_has_the_size_of_its_allocation(form: 
     ]
 
 
-@pytest.mark.parametrize("form", slow_after_first(_FORMS))
+@pytest.mark.parametrize("form", slow_after_first(FORMS))
 def test_marks_are_events_without_a_duration_and_secrets_stay_out(form: str) -> None:
     trace = of_graphs(form)
     assert values(trace, "SELECT name, tid FROM instant") == [("a mark", PID)]
@@ -142,7 +130,7 @@ def test_marks_are_events_without_a_duration_and_secrets_stay_out(form: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", _FORMS)
+@pytest.mark.parametrize("form", FORMS)
 def test_a_process_with_two_gpus_is_two_ranks_with_the_threads_that_launched(
     form: str, tmp_path: Path
 ) -> None:
@@ -202,7 +190,7 @@ def test_packed_csv_of_several_processes_is_told_apart_by_their_guid(tmp_path: P
 @pytest.mark.slow
 def test_a_fuller_form_is_taken_before_another(tmp_path: Path) -> None:
     process = Recorded(PID, _GRAPHS)
-    for form in _FORMS:
+    for form in FORMS:
         write(tmp_path / "in", form, process)
     found = traceql.load(tmp_path / "in", tmp_path / "run.duckdb")
     assert [one.name for one in found.added] == [f"{PID}_results.db"]

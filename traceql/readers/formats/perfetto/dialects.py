@@ -83,7 +83,7 @@ def _graphs(slices: pa.Table, activities: pa.Table) -> Iterable[Remark]:
         pc.match_substring(slices["name"].cast(pa.large_string()), GRAPH_LAUNCH), False
     )
     launches = correlation[is_launch.to_numpy().astype(np.bool_)]
-    return graph_remarks(launches, [None] * len(launches), correlation[activities["index"]])
+    return graph_remarks(launches, correlation[activities["index"]])
 
 
 def _device(told: dict[str, Any], gpus: set[int | None]) -> int | None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from traceql.readers.tables import TraceTables
 
 _ENDINGS = (".db", *(f"{kind}.csv" for kind in KINDS))
+_STREAMED_BYTES = 64 << 20
 _SUFFIXES = tuple(f"{ending}{packed}" for packed in ("", ".gz") for ending in _ENDINGS)
 
 
@@ -22,15 +23,26 @@ def _recognises(path: Path) -> bool:
 
 
 def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]":
-    from traceql.readers.formats.rocprof.read import read_recording
+    from traceql.readers.formats.rocprof.read import prepare
+    from traceql.readers.relations import read_relations
 
-    return read_recording(path)  # its slices are nested without the trace processor
+    return read_relations(path, prepare)  # its slices are nested without the trace processor
+
+
+def _stream(path: Path, folder: Path, memory_bytes: int, processes: int) -> "Iterator[TraceTables]":
+    from traceql.readers.formats.rocprof.read import prepare
+    from traceql.readers.relations import read_relations
+
+    return read_relations(
+        path, prepare, folder=folder, memory_bytes=memory_bytes, threads=processes
+    )
 
 
 def _feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:
-    from traceql.readers.formats.rocprof.read import perfetto_feed
+    from traceql.readers.formats.rocprof.read import prepare
+    from traceql.readers.relations import feed_relations
 
-    return perfetto_feed(path, base_ns, metadata)
+    return feed_relations(path, prepare, base_ns, metadata)
 
 
 READER = Reader(
@@ -40,6 +52,8 @@ READER = Reader(
     dialect="rocprof",
     recognises=_recognises,
     read=_read,
+    stream=_stream,
+    streamed_bytes=_STREAMED_BYTES,
     feed=_feed,
     opens_in_perfetto=False,
     is_superseded=is_superseded,

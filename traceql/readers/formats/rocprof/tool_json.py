@@ -1,27 +1,56 @@
 """Reads rocprofv3's JSON: a list of processes, each with lists of records by kind."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
 from traceql.readers.formats.kineto.kineto_json import repaired_json
-from traceql.readers.formats.rocprof import tool_records as tool
-from traceql.readers.formats.rocprof.forms import Form, is_utf16
-from traceql.readers.formats.rocprof.recording import Agent, Process, Recording
-from traceql.readers.formats.rocprof.rocpd import program
-from traceql.readers.formats.rocprof.tool_process import JsonProcess
+from traceql.readers.formats.rocprof.forms import is_utf16
+from traceql.readers.scratch import Scratch
 from traceql.readers.unpacked import ANEW, pieces
 
 _PIECE_BYTES = 4 << 20
-_GPU = 2  # of a processor's type
-_DOCUMENT = msgspec.json.Decoder(tool.Document, strict=False)
+_BATCH_ROWS = 50_000
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NOTHING = msgspec.Raw(b"[]")
 
 
-def read_json(path: Path) -> Recording:
-    """The processes of a file.
+class _Strings(msgspec.Struct):
+    buffer_records: msgspec.Raw = _NOTHING
+    marker_api: msgspec.Raw = _NOTHING
+
+
+class _About(msgspec.Struct):
+    pid: int | None = None
+    command: Any = None
+
+
+class _Process(msgspec.Struct):
+    """What is in the file about one process; the lists of records are decoded later."""
+
+    buffer_records: dict[str, msgspec.Raw]
+    callback_records: dict[str, msgspec.Raw] = {}
+    strings: _Strings = msgspec.field(default_factory=_Strings)
+    metadata: _About = msgspec.field(default_factory=_About)
+    agents: msgspec.Raw = _NOTHING
+    kernel_symbols: msgspec.Raw = _NOTHING
+    counters: msgspec.Raw = _NOTHING
+
+
+class _Document(msgspec.Struct):
+    processes: list[_Process] = msgspec.field(name="rocprofiler-sdk-tool")
+
+
+_DOCUMENT = msgspec.json.Decoder(_Document, strict=False)
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def fill_json(path: Path, scratch: Scratch) -> None:
+    """Fills the table of JSON records, list after list.
 
     Raises:
         TraceCorrupt: the file is damaged or incomplete, or has another layout.
@@ -31,11 +60,49 @@ def read_json(path: Path) -> Recording:
         raise TraceCorrupt(
             "is JSON of rocprofv3 in UTF-16, not UTF-8; load it as rocprofv3 wrote it"
         )
-    document = _decoded(text)
-    return Recording(Form.JSON, [_process(one) for one in document.processes])
+    for number, process in enumerate(_decoded(text).processes):
+        command = process.metadata.command
+        words = [*command, None] if isinstance(command, list) else [command]
+        scratch.con.execute(
+            "INSERT INTO process VALUES ($1, $2, program($3))",
+            [number, process.metadata.pid, words[0] if isinstance(words[0], str) else None],
+        )
+        lists = process.buffer_records | {
+            "counter_collection": process.callback_records.get("counter_collection", _NOTHING),
+            "agents": process.agents,
+            "kernel_symbols": process.kernel_symbols,
+            "counters": process.counters,
+            "kinds": process.strings.buffer_records,
+            "messages": process.strings.marker_api,
+        }
+        for name, listed in lists.items():
+            for records in _records(number, name, listed):
+                scratch.insert("json_record", records)
+    scratch.run(Path(__file__).with_name("json.sql"))
+    scratch.run(Path(__file__).with_name("text.sql"))
 
 
-def _decoded(text: bytes) -> tool.Document:
+def _records(process: int, name: str, listed: msgspec.Raw) -> Iterator[pa.Table]:
+    """The records of a list, batch by batch."""
+    try:
+        records = _LIST.decode(listed)
+    except msgspec.DecodeError:
+        if name == "messages":
+            return
+        raise TraceCorrupt(f"the records '{name}' are no list; {ANEW}") from None
+    for first in range(0, len(records), _BATCH_ROWS):
+        part = [str(one, "utf-8", "replace") for one in records[first : first + _BATCH_ROWS]]
+        yield pa.table(
+            {
+                "process": pa.repeat(process, len(part)),
+                "list": pa.repeat(name, len(part)),
+                "row": pa.array(range(first, first + len(part))),
+                "record": pa.array(part, pa.large_string()),
+            }
+        )
+
+
+def _decoded(text: bytes) -> _Document:
     """The document; numbers that are none, as statistics without events have, are let through."""
     try:
         return _DOCUMENT.decode(text)
@@ -51,20 +118,3 @@ def _decoded(text: bytes) -> tool.Document:
 
 def _damaged(error: Exception) -> str:
     return f"damaged JSON of rocprofv3 ({error}); {ANEW}"
-
-
-def _process(one: tool.ToolProcess) -> Process:
-    command = one.metadata.command
-    words = command if isinstance(command, list) else [command]
-    return JsonProcess(one, _agents(one.agents)).process(program(words[0]) if words else None)
-
-
-def _agents(listed: Sequence[tool.Agent]) -> Mapping[int, Agent]:
-    found, gpus = {}, 0
-    for one in listed:
-        is_gpu = one.type == _GPU
-        device = gpus if one.logical_node_type_id is None else one.logical_node_type_id
-        gpus += is_gpu
-        name = one.product_name or one.name
-        found[one.id.handle] = Agent(device if is_gpu else None, name, one.name)
-    return found

@@ -1,0 +1,140 @@
+-- noqa: disable=RF01
+-- Fields of structs are no tables.
+-- The lists of JSON become agents and records.
+INSERT INTO agent BY NAME
+SELECT
+    process,
+    told.id.handle AS called,
+    row AS place,
+    IF(
+        told.type = '2',
+        COALESCE(
+            whole(told.logical_node_type_id),
+            COUNT(*) FILTER (WHERE told.type = '2') OVER (PARTITION BY process ORDER BY row ROWS UNBOUNDED PRECEDING) - 1
+        ),
+        NULL
+    ) AS device,
+    COALESCE(NULLIF(told.product_name, ''), told.name) AS name,
+    told.name AS architecture
+FROM (
+    SELECT process, row, json_transform(record, '{
+        "id": {"handle": "VARCHAR"}, "type": "VARCHAR", "logical_node_type_id": "VARCHAR",
+        "name": "VARCHAR", "product_name": "VARCHAR"
+    }') AS told
+    FROM json_record
+    WHERE list = 'agents'
+)
+QUALIFY row_number() OVER (PARTITION BY process, told.id.handle ORDER BY row DESC) = 1;
+
+-- Kinds of records, and the operations of each, by their place in a list.
+CREATE TABLE json_operation AS
+SELECT process, row AS kind, record ->> '$.kind' AS cat, CAST(record ->> '$.operations' AS VARCHAR[]) AS names
+FROM json_record
+WHERE list = 'kinds';
+
+CREATE TABLE json_message AS
+SELECT process, record ->> '$.key' AS key, arg_max(record ->> '$.value', row) AS text
+FROM json_record
+WHERE list = 'messages'
+GROUP BY process, record ->> '$.key';
+
+CREATE TABLE json_list AS
+FROM (
+    VALUES
+    ('kernel_dispatch', 'kernel', 0), ('memory_copy', 'copy', 1), ('hip_api', 'call', 2), ('hsa_api', 'call', 3),
+    ('marker_api', 'call', 4), ('rccl_api', 'call', 5), ('rocdecode_api', 'call', 6), ('rocjpeg_api', 'call', 7),
+    ('memory_allocation', 'allocation', 8), ('scratch_memory', 'allocation', 9), ('counter_collection', 'counter', 10)
+) AS lists (list, shape, place);
+
+-- The record of a counter has the kernel in `dispatch_data`, and a value for each of its units.
+CREATE VIEW json_cell AS
+SELECT *, unnest(IF(shape = 'counter' AND len(told.records) > 0, told.records, [NULL])) AS unit
+FROM (
+    SELECT process, list, shape, place, row, json_transform(
+        IF(shape = 'counter', json_merge_patch(CAST(record AS JSON), CAST(record AS JSON) -> 'dispatch_data'), record), '{
+            "kind": "VARCHAR", "operation": "VARCHAR", "start_timestamp": "VARCHAR", "end_timestamp": "VARCHAR",
+            "thread_id": "VARCHAR", "correlation_id": {"internal": "VARCHAR"}, "stream_id": {"handle": "VARCHAR"},
+            "dispatch_info": {
+                "agent_id": {"handle": "VARCHAR"}, "kernel_id": "VARCHAR", "dispatch_id": "VARCHAR",
+                "queue_id": {"handle": "VARCHAR"}, "private_segment_size": "VARCHAR", "group_segment_size": "VARCHAR",
+                "workgroup_size": {"x": "VARCHAR", "y": "VARCHAR", "z": "VARCHAR"},
+                "grid_size": {"x": "VARCHAR", "y": "VARCHAR", "z": "VARCHAR"}
+            },
+            "dst_agent_id": {"handle": "VARCHAR"}, "src_agent_id": {"handle": "VARCHAR"}, "bytes": "VARCHAR",
+            "agent_id": {"handle": "VARCHAR"}, "allocation_size": "VARCHAR", "address": "JSON", "args": "JSON",
+            "records": [{"counter_id": {"handle": "VARCHAR"}, "value": "VARCHAR"}]
+        }'
+    ) AS told
+    FROM json_record
+    INNER JOIN json_list USING (list)
+);
+
+CREATE TABLE text_record AS
+SELECT
+    cell.process, place, cell.row, cell.list AS origin, cell.list AS what,
+    IF(cell.list = 'marker_api' AND function = 'roctxMarkA', 'mark', shape) AS shape,
+    COALESCE(cell.cat, 'kind ' || told.kind) AS cat,
+    CASE
+        WHEN shape IN ('kernel', 'counter')
+            THEN COALESCE(
+                NULLIF(symbol.record ->> '$.formatted_kernel_name', ''), NULLIF(symbol.record ->> '$.demangled_kernel_name', ''),
+                NULLIF(symbol.record ->> '$.kernel_name', ''), 'kernel ' || told.dispatch_info.kernel_id
+            )
+        ELSE COALESCE(message.text, function)
+    END AS name,
+    function, told.start_timestamp, told.end_timestamp, told.thread_id, told.correlation_id.internal AS correlation_id,
+    COALESCE(told.dispatch_info.agent_id.handle, told.dst_agent_id.handle, told.agent_id.handle) AS agent_id,
+    told.src_agent_id.handle AS source_agent_id, NULL AS direction,
+    object(
+        concat_ws(',', member('dst_agent_id', told.dst_agent_id.handle), member('src_agent_id', told.src_agent_id.handle))
+    ) AS copy_args,
+    told.stream_id.handle AS stream_id, told.dispatch_info.queue_id.handle AS queue_id,
+    told.dispatch_info.dispatch_id, told.dispatch_info.kernel_id,
+    told.dispatch_info.private_segment_size, told.dispatch_info.group_segment_size,
+    symbol.record ->> '$.arch_vgpr_count' AS arch_vgpr_count, symbol.record ->> '$.accum_vgpr_count' AS accum_vgpr_count,
+    symbol.record ->> '$.sgpr_count' AS sgpr_count,
+    told.dispatch_info.grid_size.x AS grid_size_x, told.dispatch_info.workgroup_size.x AS workgroup_size_x,
+    told.dispatch_info.grid_size.y AS grid_size_y, told.dispatch_info.workgroup_size.y AS workgroup_size_y,
+    told.dispatch_info.grid_size.z AS grid_size_z, told.dispatch_info.workgroup_size.z AS workgroup_size_z,
+    COALESCE(told.bytes, told.allocation_size) AS size,
+    CASE json_type(told.address)
+        WHEN 'VARCHAR' THEN hexadecimal(told.address ->> '$')
+        WHEN 'OBJECT' THEN TRY_CAST(told.address ->> '$.handle' AS UBIGINT)
+        ELSE TRY_CAST(told.address ->> '$' AS UBIGINT)
+    END AS address,
+    CASE json_type(told.args)
+        WHEN 'OBJECT' THEN told.args ->> '$.graphExec'
+        WHEN 'ARRAY'
+            THEN list_filter(
+                json_transform(told.args, '[{"name": "VARCHAR", "value": "VARCHAR"}]'), lambda arg: arg.name = 'graphExec'
+            )[1].value
+    END AS graph,
+    IF(unit IS NULL, NULL, COALESCE(counter.record ->> '$.name', 'counter ' || unit.counter_id.handle)) AS counter_name,
+    unit.value AS counter_value
+FROM (
+    SELECT
+        json_cell.*, operation.cat,
+        COALESCE(names[COALESCE(whole(told.operation), 0) + 1], 'operation ' || COALESCE(told.operation, '0')) AS function
+    FROM json_cell
+    LEFT JOIN json_operation AS operation ON json_cell.process = operation.process AND whole(told.kind) = operation.kind
+) AS cell
+LEFT JOIN json_message AS message
+    ON cell.list = 'marker_api' AND cell.process = message.process AND told.correlation_id.internal = message.key
+LEFT JOIN json_record AS symbol
+    ON symbol.list = 'kernel_symbols' AND cell.process = symbol.process
+    AND told.dispatch_info.kernel_id = symbol.record ->> '$.kernel_id'
+LEFT JOIN json_record AS counter
+    ON counter.list = 'counters' AND cell.process = counter.process AND unit.counter_id.handle = counter.record ->> '$.id.handle';
+
+INSERT INTO not_loaded
+SELECT process, 'of counters without times', COUNT(DISTINCT row)
+FROM text_record
+WHERE shape = 'counter' AND NOT has_time(whole(start_timestamp))
+GROUP BY process
+UNION ALL
+SELECT process, list, COUNT(*)
+FROM json_record
+WHERE list NOT IN (SELECT list FROM json_list UNION ALL VALUES ('agents'), ('kernel_symbols'), ('counters'), ('kinds'), ('messages'))
+GROUP BY process, list;
+
+DELETE FROM text_record WHERE shape = 'counter' AND NOT has_time(whole(start_timestamp));
