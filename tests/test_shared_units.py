@@ -4,10 +4,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from traceql.result.text_table.columns import display_columns
+from traceql.result.text_table.columns import display_columns, shared_units
 from traceql.result.text_table.html import html_table
 from traceql.result.text_table.layout import layout
-from traceql.result.text_table.shared_units import shared_units
 
 MS, S = 1e6, 1e9
 

@@ -168,7 +168,7 @@ def print_if_limited(trace: Database, query: str, parameters: dict[str, Any], pr
 
 
 def _write_plain(rows: _Batches, output_format: OutputFormat, if_empty: str = "") -> None:
-    from traceql.result.text_table.plain import csv_text, json_text
+    from traceql.result.text_table.export import csv_text, json_text
 
     safe = output_format.spreadsheet_safe
     match output_format.name:
@@ -185,13 +185,13 @@ def _write_plain(rows: _Batches, output_format: OutputFormat, if_empty: str = ""
 def _write_parquet(rows: _Batches) -> None:
     if sys.stdout.isatty():
         raise TraceqlError("Parquet is binary; redirect it to a file: traceql ... > rows.parquet")
-    from traceql.result.text_table.parquet import write_parquet
+    from traceql.result.text_table.export import write_parquet
 
     write_parquet(rows.schema, rows, sys.stdout.buffer)
 
 
 def _write_folded(rows: _Batches, if_empty: str) -> None:
-    from traceql.result.text_table.folded import folded_text, require_stacks
+    from traceql.result.text_table.export import folded_text, require_stacks
 
     require_stacks(rows.schema)
     is_empty = True

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceql.errors import QueryInvalid, TraceqlError
-from traceql.result.text_table.names import distinct_names
+from traceql.result.text_table.values import distinct_names
 from traceql.sql.query import Chart
 from traceql.util.files import write_whole
 
@@ -192,7 +192,7 @@ class Result:
 
     def outputs(self) -> Iterator[dict[str, str]]:
         """What a notebook shows: the chart, if there is one, and the first rows, by media type."""
-        from traceql.result.text_table.notebook import notebook_view
+        from traceql.result.text_table.html import notebook_view
 
         no_picture = ""
         try:
@@ -286,7 +286,7 @@ def as_html(outputs: Iterable[dict[str, str]]) -> str:
 
 def _with_int64(table: "pa.Table") -> "pa.Table":
     """DuckDB sums integers to 128 bits; they become int64 if they fit."""
-    from traceql.result.text_table.integers import fits_int64, wide_columns, with_int64
+    from traceql.result.text_table.values import fits_int64, wide_columns, with_int64
 
     narrow = [name for name in wide_columns(table.schema) if fits_int64(table[name])]
     return table.cast(with_int64(table.schema, narrow)) if narrow else table

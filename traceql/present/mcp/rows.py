@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from traceql.result import RowStream
-from traceql.result.text_table.plain import plain
-from traceql.result.text_table.values import python_rows
+from traceql.result.text_table.values import plain, python_rows
 
 BATCH_ROWS = 4_096
 MOST_ROWS = 1_000

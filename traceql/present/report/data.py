@@ -6,7 +6,7 @@ from typing import Any
 
 from traceql.database.database import Database
 from traceql.present.report.facts import Answer, answers
-from traceql.result.text_table.plain import csv_text, plain_rows
+from traceql.result.text_table.export import csv_text, plain_rows
 from traceql.util.files import whole_file, write_folder
 from traceql.util.resources import __version__
 

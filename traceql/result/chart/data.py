@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.result.chart.theme import UNKNOWN
-from traceql.result.text_table.names import distinct_names
+from traceql.result.text_table.values import distinct_names
 from traceql.util.text import printable, shortened
 from traceql.util.units import display_unit
 

@@ -10,8 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from traceql.result.text_table.columns import DisplayColumn
-from traceql.result.text_table.measures import UNIT, VALUES
+from traceql.result.text_table.columns import UNIT, VALUES, DisplayColumn
 from traceql.result.text_table.texts import is_sentence, places, without_middle, wrapped
 
 _GAPS = (3, 2)  # places between columns, where there is room and where there is not

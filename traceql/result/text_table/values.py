@@ -1,11 +1,58 @@
-"""Arrow columns as Python values: maps become dicts, which Arrow itself gives as lists of pairs."""
+"""The values of Arrow columns for Python and JSON: maps become dicts, bytes become texts."""
 
+import re
+from collections.abc import Collection, Sequence
+from decimal import Decimal
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from traceql.errors import QueryInvalid
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_BYTE = re.compile(rb"[^ -\[\]-~]")
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """A repeated name gets the first number with which no other column has it."""
+    taken = set(names)
+    seen: set[str] = set()
+    distinct = []
+    for name in names:
+        if name in seen:
+            name = next(free for n in count(1) if (free := f"{name}_{n}") not in taken)
+            taken.add(name)
+        seen.add(name)
+        distinct.append(name)
+    return distinct
+
+
+def wide_columns(schema: "pa.Schema") -> list[str]:
+    """The columns of 128 bits."""
+    import pyarrow as pa
+
+    return [field.name for field in schema if field.type == pa.decimal128(38, 0)]
+
+
+def fits_int64(column: "pa.ChunkedArray | pa.Array") -> bool:
+    """Whether 64 bits hold every value of a column of 128 bits."""
+    import pyarrow as pa
+
+    try:
+        column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def with_int64(schema: "pa.Schema", narrow: Collection[str]) -> "pa.Schema":
+    """The schema with these columns as int64."""
+    import pyarrow as pa
+
+    return pa.schema(
+        field.with_type(pa.int64()) if field.name in narrow else field for field in schema
+    )
 
 
 def python_values(column: "pa.ChunkedArray | pa.Array", name: str) -> list[Any]:
@@ -60,3 +107,22 @@ def _with_dicts(value: Any, kind: "pa.DataType") -> Any:
     if pa.types.is_nested(kind.key_type):
         return pairs  # a dict cannot have such keys
     return dict(pairs)
+
+
+def plain(value: Any) -> Any:
+    r"""A value as JSON has it; bytes as DuckDB writes them, `\x00abc`."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and value - value != 0:
+        return None
+    if isinstance(value, bytes):
+        return _BYTE.sub(lambda found: b"\\x%02X" % ord(found[0]), value).decode("ascii")
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {_key(key): plain(each) for key, each in value.items()}
+    return value
+
+
+def _key(key: Any) -> Any:
+    return key if isinstance(key, str | int | float | None) else str(plain(key))

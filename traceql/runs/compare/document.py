@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from traceql.result.text_table.plain import plain
+from traceql.result.text_table.values import plain
 from traceql.runs.compare.comparison import SIDES, Comparison
 from traceql.runs.compare.sentences import answers
 

@@ -1,14 +1,29 @@
-"""Arrow tables as plain values that JSON and CSV can hold."""
+"""Rows as other programs read them: JSON, CSV, Parquet and folded stacks.
+
+flamegraph.pl, inferno, speedscope and others draw flame graphs from folded stacks. A line has the
+names of a stack from the outermost call inwards, separated by semicolons, then a space and the self
+time of the stack as an integer, in ns.
+"""
 
 import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
+from tempfile import TemporaryFile
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from traceql.result.text_table.values import python_rows, python_values
+from traceql.errors import QueryInvalid
+from traceql.result.text_table.values import (
+    fits_int64,
+    plain,
+    python_rows,
+    python_values,
+    wide_columns,
+    with_int64,
+)
+from traceql.util.text import one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +32,7 @@ _WIDE = "\uff1d\uff0b\uff0d\uff20"  # which a spreadsheet takes for =+-@
 _FORMULA = re.compile(rf"[=+\-@\t\r\n{_WIDE}]")
 _LINE_END = "\r\n"
 _NOT_TEXT = (int, float, Decimal, type(None))
-_BYTE = re.compile(rb"[^ -\[\]-~]")
+_STACK, _OWN = "stack", "own_ns"
 
 
 def plain_rows(rows: "pa.Table | pa.RecordBatch") -> list[dict[str, Any]]:
@@ -91,20 +106,62 @@ def _safe_cell(value: Any) -> Any:
     return f"'{cell}"
 
 
-def plain(value: Any) -> Any:
-    r"""A value as JSON has it; bytes as DuckDB writes them, `\x00abc`."""
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, float) and value - value != 0:
-        return None
-    if isinstance(value, bytes):
-        return _BYTE.sub(lambda found: b"\\x%02X" % ord(found[0]), value).decode("ascii")
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if isinstance(value, dict):
-        return {_key(key): plain(each) for key, each in value.items()}
-    return value
+def write_parquet(
+    schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]", file: IO[bytes]
+) -> None:
+    """One file with a row group per batch, with as much memory as a batch takes.
+
+    Integers of 128 bits become int64 if all of a column fit.
+    """
+    import pyarrow as pa
+
+    narrow = wide_columns(schema)
+    if not narrow:
+        _write_groups(schema, batches, file)
+        return
+    with TemporaryFile() as spool:  # the last row may decide the type of the first
+        with pa.ipc.new_stream(spool, schema) as kept:
+            for batch in batches:
+                narrow = [name for name in narrow if fits_int64(batch.column(name))]
+                kept.write_batch(batch)
+        spool.seek(0)
+        with pa.ipc.open_stream(spool) as kept:
+            narrowed = with_int64(schema, narrow)
+            _write_groups(narrowed, (batch.cast(narrowed) for batch in kept), file)
 
 
-def _key(key: Any) -> Any:
-    return key if isinstance(key, str | int | float | None) else str(plain(key))
+def _write_groups(
+    schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]", file: IO[bytes]
+) -> None:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(file, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def require_stacks(schema: "pa.Schema") -> None:
+    """Refuses rows that have no stacks.
+
+    Raises:
+        QueryInvalid: a column is missing or has another type; the message says which.
+    """
+    import pyarrow as pa
+
+    if not {_STACK, _OWN} <= set(schema.names):
+        raise QueryInvalid(
+            f"--format folded needs the columns {_STACK} and {_OWN}; query host.flame has them"
+        )
+    if not pa.types.is_string(schema.field(_STACK).type):
+        raise QueryInvalid(f"--format folded needs text in column {_STACK}; cast it to VARCHAR")
+    if not pa.types.is_integer(schema.field(_OWN).type):
+        raise QueryInvalid(f"--format folded needs integers in column {_OWN}; cast it to BIGINT")
+
+
+def folded_text(batches: "Iterable[pa.RecordBatch]") -> Iterator[str]:
+    """The lines of the stacks that have self time, in pieces."""
+    for batch in batches:
+        rows = zip(batch.column(_STACK).to_pylist(), batch.column(_OWN).to_pylist(), strict=True)
+        yield "".join(
+            f"{one_line(stack or '(no stack)')} {own_ns}\n" for stack, own_ns in rows if own_ns
+        )
