@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 MOST_BYTES = 1_700_000  # of all notebooks
 PICTURE = "image/svg+xml"
-_QUERY = re.compile(r'\b(trace|mine|results)\.run\("([\w.]+)"')
+_QUERY = re.compile(r'\b(run|mine|results)\.query\("([\w.]+)"')
 _BLOCK = """
 import socket
 
@@ -81,10 +81,10 @@ def test_there_is_one_for_each_question() -> None:
 
 def test_it_is_pointed_at_ones_own_run_in_one_line(notebook: Path) -> None:
     lines = [line for cell in code_cells(notebook) for line in cell.source.splitlines()]
-    opened = ("trace = traceql.open(", "comparison = traceql.diff(", "results = experiment(")
+    opened = ("run = traceql.open(", "comparison = traceql.diff(", "results = traceql.experiment(")
     assert len([line for line in lines if line.startswith(opened)]) == 1
     # Beside it, the notebook of experiments looks at another example.
-    beside = "two = experiment(EXAMPLES /"
+    beside = "two = traceql.experiment(EXAMPLES /"
     found = [line for line in lines if "EXAMPLES /" in line and not line.startswith(beside)]
     assert len(found) == 1
 
@@ -108,7 +108,7 @@ def test_all_of_them_are_small() -> None:
 
 def test_the_first_one_opens_a_run_that_has_findings() -> None:
     cells = code_cells(NOTEBOOKS[0])
-    (found,) = [cell for cell in cells if "FROM finding" in cell.source]
+    (found,) = [cell for cell in cells if cell.source == "run.findings"]
     (rows,) = [output.data["text/html"] for output in found.outputs]
     assert "severe" in rows or "notable" in rows
 

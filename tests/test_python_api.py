@@ -268,7 +268,7 @@ def test_a_run_displays_its_findings(complete: traceql.Run) -> None:
     assert repr(complete).endswith("1 rank of NVIDIA H200, 9 steps, 3,663 kernels>")
     shown = complete._repr_html_()
     assert "1 rank of NVIDIA H200" in shown
-    assert shown.count("<li>") == len(complete.findings) == 2
+    assert shown.count("<li><b>") == len(complete.findings) == 2
 
 
 def test_a_closed_run_says_so(database: Path) -> None:

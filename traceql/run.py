@@ -284,29 +284,28 @@ class Findings(Sequence[Finding]):
         return self._rows.df()
 
     def __repr__(self) -> str:
-        return (
-            "\n".join(
-                "\n   ".join([f"{one.number}. {one.severity}: {one.text}", *details])
-                for one, details in self._detailed()
-            )
-            or self._nothing()
+        findings = (
+            "\n   ".join([f"{one.number}. {one.severity}: {one.text}", *map(" ".join, details)])
+            for one, details in self._detailed()
         )
+        return "\n".join(findings) or self._nothing()
 
     def _repr_html_(self) -> str:
         items = "".join(
-            f"<li><b>{escape(one.severity)}: {escape(one.text)}</b><br>"
-            f"{'<br>'.join(map(escape, details))}</li>"
+            f"<li><b>{escape(one.severity)}</b>: {escape(one.text)}<ul>"
+            + "".join(f"<li>{word}: {escape(text)}</li>" for word, text in details)
+            + "</ul></li>"
             for one, details in self._detailed()
         )
         return f"<ol>{items}</ol>" if items else f"<p>{escape(self._nothing())}</p>"
 
-    def _detailed(self) -> Iterator[tuple[Finding, list[str]]]:
+    def _detailed(self) -> Iterator[tuple[Finding, list[tuple[str, str]]]]:
         """Each finding with what it would save, the call that shows it, and what to try."""
         for one, row in zip(self._all, self._rows, strict=True):
             given = "".join(f", {name}={value!r}" for name, value in one.parameters.items())
-            details = [f'see run.query("{one.query}"{given})', f"try {one.advice}"]
+            details = [("see", f'run.query("{one.query}"{given})'), ("try", one.advice)]
             if one.saving_ns is not None:
-                details.insert(0, f"save {saving(row)}")
+                details.insert(0, ("save", saving(row)))
             yield one, details
 
     def _nothing(self) -> str:
