@@ -169,9 +169,9 @@ def _compared(kind: str, base: Recording, target: Recording, phase: str) -> Comp
         "phase": phase,
     }
     with traceql.open(base.database) as trace:
-        predicted = {(row["kind"], row["part"]): row for row in trace.run("whatif", **asked)}
+        predicted = {(row["kind"], row["part"]): row for row in trace.query("whatif", **asked)}
     with traceql.open(target.database) as trace:
-        rows = trace.run("whatif", phase=phase)
+        rows = trace.query("whatif", phase=phase)
         measured = {(row["kind"], row["part"]): row["measured_ns"] or 0.0 for row in rows}
     total = ("total", "total")
     differences = {

@@ -44,7 +44,7 @@ def _take_report() -> None:
     with TemporaryDirectory() as folder:
         report, database = Path(folder) / "report.html", Path(folder) / "chat.duckdb"
         traceql.load([EXAMPLES / "qwen3-8b-tp2-serving"], database)
-        with traceql.Trace(database) as trace:
+        with traceql.Run(database) as trace:
             report.write_text(page(trace), encoding="utf-8")
         subprocess.run(
             [

@@ -55,7 +55,7 @@ def pages() -> dict[str, str]:
 
 
 def _queries() -> str:
-    intro = '# Queries\n\n`traceql run NAME DB`, or `trace.run("NAME")`.'
+    intro = '# Queries\n\n`traceql run NAME DB`, or `run.query("NAME")`.'
     return _page(intro, catalog())
 
 

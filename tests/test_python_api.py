@@ -101,7 +101,7 @@ def test_a_public_table_that_no_load_makes_is_made_on_first_use(run: traceql.Run
     table = run.tables[PUBLIC_BUT_NOT_LOADED]
     assert len(table) == len(table.df()) > 0
     assert PUBLIC_BUT_NOT_LOADED in tables_in(run.path)
-    assert run.sql(f"FROM {PUBLIC_BUT_NOT_LOADED}").rows() == table.pl().to_dicts()
+    assert run.sql(f"FROM {PUBLIC_BUT_NOT_LOADED}").rows() == table.read().rows()
 
 
 def test_tables_and_columns_are_those_of_the_database(run: traceql.Run) -> None:

@@ -54,7 +54,7 @@ _PLACES = {
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext traceql`: SQL cells in notebooks."""
-    from traceql.present.jupyter.magic import register
+    from traceql.present.jupyter import register
 
     register(shell)
 

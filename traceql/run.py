@@ -20,8 +20,6 @@ from traceql.util.text import suggestion
 
 if TYPE_CHECKING:
     import pandas as pd
-    import polars as pl
-    import pyarrow as pa
 
     from traceql.readers.trace_processor import TraceProcessor
     from traceql.runs.compare import Comparison
@@ -335,21 +333,13 @@ class Table:
         self.name, self.comment = name, definition.summary
         self.columns = tuple(Column(one.name, one.type, one.text) for one in definition.columns)
 
-    def rows(self) -> Result:
+    def read(self) -> Result:
         """All rows."""
         return self._run.sql(f"FROM {self.name}")
 
     def df(self) -> "pd.DataFrame":
         """All rows as a pandas DataFrame."""
-        return self.rows().df()
-
-    def pl(self) -> "pl.DataFrame":
-        """All rows as a Polars DataFrame."""
-        return self.rows().pl()
-
-    def arrow(self) -> "pa.Table":
-        """All rows as a pyarrow table."""
-        return self.rows().arrow()
+        return self.read().df()
 
     def __len__(self) -> int:
         return int(self._run.sql(f"SELECT COUNT(*) AS rows FROM {self.name}")[0]["rows"])

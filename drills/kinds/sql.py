@@ -106,11 +106,11 @@ def _tried(statement: str, way: str, place: Path) -> Ended:
 
 
 def _called(sql: str) -> None:
-    from traceql.database.database import Database
+    from traceql.run import Run
 
     secret_list = [_SECRET]  # a variable that a statement could name
-    with Database(LOADED) as trace:
-        print(json.dumps(trace.sql(sql).rows()[:100], default=str))
+    with Run(LOADED) as run:
+        print(json.dumps(run.sql(sql).rows()[:100], default=str))
     del secret_list
 
 

@@ -1,1 +1,0 @@
-"""SQL cells in Jupyter."""
