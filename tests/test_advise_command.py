@@ -13,8 +13,8 @@ import traceql
 from traceql.plan.advise.layouts import Layout, decode
 from traceql.plan.advise.machine import machine_named, with_points
 from traceql.plan.advise.models import model_named
-from traceql.plan.advise.prediction import step_time
 from traceql.plan.advise.role_times import RecordedTimes, recording
+from traceql.plan.advise.step_time import step_time
 
 pytestmark = pytest.mark.slow
 
@@ -52,14 +52,14 @@ def test_without_a_recording_it_says_floor_and_recommends_nothing_that_is_not_cl
     lines = " ".join(output(*SHEET).split())
     assert lines.startswith("No layout is recommended: these are floors")
     assert "not predictions" in lines
-    assert "Nothing was recorded: times follow from the data sheet of NVIDIA H200" in lines
+    assert "Without a recording, times follow from the data sheet of NVIDIA H200" in lines
     assert not any(row["is_recommended"] for row in rows(*SHEET))
 
 
 def test_recording_makes_a_recommendation_with_its_error() -> None:
     lines = " ".join(output("advise", "--run", loaded(TP2), "--gpus", "2").split())
     assert lines.startswith("Run DP 2: ")
-    assert "the same method errs by" in lines
+    assert "Predictions of the recorded decode steps are off by" in lines
     assert "Nothing was recorded" not in lines
 
 
@@ -108,9 +108,9 @@ def test_tensor_parallel_sizes_that_cannot_be_are_named() -> None:
     [
         (("--model", "qwen3-9b", "--gpu", "h200"), "did you mean 'qwen3-8b'"),
         (("--model", "qwen3-8b", "--gpu", "h300"), "no peaks of a GPU 'h300'; did you mean"),
-        (("--model", "qwen3-8b"), "no GPU is named; give --gpu"),
-        (("--gpu", "h200"), "no model is named; give --model"),
-        (("--model", "qwen3-8b", "--gpu", "h200", "--goal", "fast"), "cannot understand 'fast'"),
+        (("--model", "qwen3-8b"), "no GPU is named; use --gpu"),
+        (("--gpu", "h200"), "no model is named; use --model"),
+        (("--model", "qwen3-8b", "--gpu", "h200", "--goal", "fast"), "cannot parse 'fast'"),
         (
             ("--model", "qwen3-8b", "--gpu", "h200", "--max-model-len", "100"),
             "requests of 1,280 tokens are longer than --max-model-len 100",
@@ -162,4 +162,6 @@ def test_recording_that_the_method_does_not_fit_decides_nothing(
     known = RecordedTimes.__init__
     monkeypatch.setattr(RecordedTimes, "__init__", erring)
     lines = output("advise", "--run", loaded(TP2), "--gpus", "2")
-    assert lines.startswith("No layout is recommended: the method errs by 60% on the recorded")
+    assert lines.startswith(
+        "No layout is recommended: predictions of the recorded steps are off by 60%"
+    )

@@ -1,20 +1,21 @@
-"""Which layout is recommended, and between which it cannot be decided."""
+"""Which layout is recommended, and bisected_requests which it cannot be decided."""
 
 from dataclasses import replace
 
 import pytest
 
 from traceql.plan.advise.layouts import Layout, Memory
-from traceql.plan.advise.prediction import Prediction, Spread, StepTime
+from traceql.plan.advise.prediction import Prediction, Spread
 from traceql.plan.advise.ranking import (
     Candidate,
     best,
-    between,
-    may_break,
-    overlapping,
+    bisected_requests,
     parsed_goal,
     ranked,
+    tied_layouts,
+    uncertain_limits,
 )
+from traceql.plan.advise.step_time import StepTime
 
 STEP = StepTime(1e6, 1e6, 1e6, 0.0, 0.0, 1e6, ())
 ROOM = Memory(1e9, 1.0, 10_000, 100, None)
@@ -46,16 +47,16 @@ def test_layouts_within_their_uncertainty_are_not_told_apart() -> None:
     far = candidate(FOUR, tokens_per_s=800)
     # 850 / 0.9 is above 1000 / 1.1 = 909, 800 / 0.9 = 889 is not.
     goal = parsed_goal("max throughput")
-    assert overlapping([first, near, far], goal) == [TWO]
-    assert overlapping([candidate(ONE, tpot_ms=10), candidate(TWO, tpot_ms=13)], goal) == [TWO]
+    assert tied_layouts([first, near, far], goal) == [TWO]
+    assert tied_layouts([candidate(ONE, tpot_ms=10), candidate(TWO, tpot_ms=13)], goal) == [TWO]
     latency = parsed_goal("min tpot")
-    assert overlapping([candidate(ONE, tpot_ms=10), candidate(TWO, tpot_ms=13)], latency) == []
+    assert tied_layouts([candidate(ONE, tpot_ms=10), candidate(TWO, tpot_ms=13)], latency) == []
 
 
 def test_fewest_gpus_are_told_apart_from_more() -> None:
     found = ranked([candidate(FOUR, tokens_per_s=9000), candidate(ONE)], parsed_goal("min gpus"))
     assert [one.layout for one in found] == [ONE, FOUR]
-    assert overlapping(found, parsed_goal("min gpus")) == []
+    assert tied_layouts(found, parsed_goal("min gpus")) == []
 
 
 def test_what_cannot_be_chosen_comes_last_and_the_nearest_first() -> None:
@@ -70,8 +71,8 @@ def test_what_cannot_be_chosen_comes_last_and_the_nearest_first() -> None:
 
 def test_limit_within_the_uncertainty_may_be_broken() -> None:
     goal = parsed_goal("tpot < 20ms")
-    assert may_break(predicted(ONE, tpot_ms=19), goal) == ["tpot"]
-    assert may_break(predicted(ONE, tpot_ms=18), goal) == []
+    assert uncertain_limits(predicted(ONE, tpot_ms=19), goal) == ["tpot"]
+    assert uncertain_limits(predicted(ONE, tpot_ms=18), goal) == []
 
 
 @pytest.mark.parametrize(("kept", "broken", "tried"), [(32, 64, 48), (60, 64, None)])
@@ -83,9 +84,9 @@ def test_number_of_requests_is_narrowed_to_the_limit(
         replace(predicted(ONE, tpot_ms=10), requests=kept),
         replace(predicted(ONE, tpot_ms=30), requests=broken),
     ]
-    assert between(found, goal) == tried
-    assert between(found[:1], goal) is None
-    assert between(found[1:], goal) is None
+    assert bisected_requests(found, goal) == tried
+    assert bisected_requests(found[:1], goal) is None
+    assert bisected_requests(found[1:], goal) is None
 
 
 def test_stages_get_whole_batches() -> None:
@@ -94,4 +95,4 @@ def test_stages_get_whole_batches() -> None:
         replace(predicted(layout, tpot_ms=10), requests=12),
         replace(predicted(layout, tpot_ms=30), requests=24),
     ]
-    assert between(found, parsed_goal("tpot < 20ms")) == 9  # of each replica; 18 in all
+    assert bisected_requests(found, parsed_goal("tpot < 20ms")) == 9  # of each replica; 18 in all

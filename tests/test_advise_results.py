@@ -11,20 +11,19 @@ from command_line import output, refusal
 from test_advise_times import Stated
 from written_results import WrittenPoint, latencies, write_results
 
-from traceql.plan.advise.check import Comparable
+from traceql.plan.advise.check import MeasuredPoint, incomparability
 from traceql.plan.advise.layouts import Layout
 from traceql.plan.advise.machine import machine_named
-from traceql.plan.advise.measured import MeasuredPoint
 from traceql.plan.advise.models import model_named
 from traceql.plan.advise.prediction import (
     MeasuredErrors,
     Predictor,
     Requests,
-    StepTime,
     batch_times,
     spread_of,
 )
 from traceql.plan.advise.role_times import DefaultTimes
+from traceql.plan.advise.step_time import StepTime
 
 MODEL, H200 = model_named("qwen3-8b"), machine_named("h200")
 ONE = Layout()
@@ -134,7 +133,7 @@ def test_a_layout_that_was_measured_itself_is_recommended(tmp_path: Path) -> Non
     given = ("--results", results(tmp_path, *points), "--gpus", "2")
     lines = said(*given)
     assert lines.startswith("Run DP 2, measured at 1 point with at most 16 requests at a time: ")
-    assert "Not told apart from it, given how sure the numbers are: PP 2" in lines
+    assert "Statistically tied with it: PP 2" in lines
     assert next(row for row in rows(*given) if row["layout"] == "DP 2")["is_recommended"]
 
 
@@ -146,8 +145,8 @@ def test_a_layout_that_was_not_measured_is_recommended_only_if_nothing_else_over
     found = results(tmp_path, *points)
     lines = said("--results", found, "--gpus", "2")
     assert lines.startswith(
-        "No layout is recommended: DP 2 was not measured, and DP 2, PP 2, TP 2 cannot be told "
-        "apart; the best that was measured is TP 2: measured 2,000 tokens/s, TPOT 5.6 ms at 16 "
+        "No layout is recommended: DP 2 was not measured, and DP 2, PP 2, TP 2 are statistically "
+        "tied; the best measured one is TP 2: 2,000 tokens/s, TPOT 5.6 ms at 16 "
         "requests of 1,024 prompt and 256 output tokens. "
     )
     assert not any(row["is_recommended"] for row in rows("--results", found, "--gpus", "2"))
@@ -165,7 +164,7 @@ def test_the_best_that_was_measured_is_that_of_the_goal(
 ) -> None:
     found = results(tmp_path, at_a_time(1, 8, 3.0), at_a_time(2, 16, 9.0))
     lines = said("--results", found, "--gpus", "2", "--goal", goal)
-    assert f"the best that was measured is {best}: measured" in lines
+    assert f"the best measured one is {best}:" in lines
 
 
 def test_results_that_disagree_forbid_it(tmp_path: Path) -> None:
@@ -173,7 +172,7 @@ def test_results_that_disagree_forbid_it(tmp_path: Path) -> None:
     for gpus in ("1", "2"):
         told = said("--results", found, "--gpus", gpus)
         assert told.startswith(
-            "No layout is recommended: predictions are off by up to 50% at points that were meas"
+            "No layout is recommended: predictions are off by up to 50% at measured points"
         )
 
 
@@ -211,7 +210,7 @@ def test_measured_numbers_stand_beside_the_predicted_ones(tmp_path: Path) -> Non
     ],
 )
 def test_only_the_same_set_up_can_be_compared(changed: dict[str, Any], reason: str | None) -> None:
-    found = Comparable(MODEL, H200).difference(replace(POINT, **changed))
+    found = incomparability(replace(POINT, **changed), MODEL, H200)
     assert (found or "").startswith(reason or "")
     assert (found is None) == (reason is None)
 
@@ -220,7 +219,7 @@ def test_results_without_a_comparable_point_are_no_evidence(tmp_path: Path) -> N
     found = results(tmp_path, at_a_time(1, 16, 8.0, arguments={"enforce_eager": True}))
     lines = said("--results", found, "--gpus", "2")
     assert lines.startswith("No layout is recommended: these are floors")
-    assert f"{found} holds no point that can be compared with a prediction" in lines
+    assert f"{found} has no point that can be compared with a prediction" in lines
     assert "1 point with engine argument enforce_eager" in lines
     assert all(row["measured_load"] is None for row in rows("--results", found, "--gpus", "2"))
 
@@ -230,9 +229,9 @@ def test_results_without_a_comparable_point_are_no_evidence(tmp_path: Path) -> N
     [
         (
             ("--model", "qwen3-32b"),
-            "has results of qwen3-8b, not of qwen3-32b; leave --results out",
+            "has results of qwen3-8b, not of qwen3-32b; omit --results",
         ),
-        (("--gpu", "b200"), "has results of NVIDIA H200, not of NVIDIA B200; leave --results out"),
+        (("--gpu", "b200"), "has results of NVIDIA H200, not of NVIDIA B200; omit --results"),
     ],
 )
 def test_results_of_something_else_are_one_line(

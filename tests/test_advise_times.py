@@ -7,12 +7,18 @@ import pytest
 
 from traceql.analysis.model.sizes import Experts
 from traceql.errors import UnknownGpu
-from traceql.plan.advise.communication import CollectiveTimes
 from traceql.plan.advise.layouts import Layout, Load, decode, fullest_rank, prefill
-from traceql.plan.advise.machine import Machine, machine_named, series_of, with_points
+from traceql.plan.advise.machine import (
+    CollectiveTimes,
+    Machine,
+    machine_named,
+    series_of,
+    with_points,
+)
 from traceql.plan.advise.models import Model, model_named
-from traceql.plan.advise.prediction import Predictor, Requests, StepTime, step_time
+from traceql.plan.advise.prediction import Predictor, Requests
 from traceql.plan.advise.role_times import DefaultTimes, RoleTimes, floors
+from traceql.plan.advise.step_time import StepTime, step_time
 
 DENSE = model_named("qwen3-8b")
 EXPERTS = model_named("qwen3-30b-a3b")
@@ -27,7 +33,7 @@ class Stated:
     asked: list[tuple[Load, int]] = field(default_factory=list)
     is_recorded: bool = True
     recorded_tp: int | None = 1
-    is_elsewhere: bool = False
+    is_other_gpu: bool = False
     error_pct: float = 0.0
 
     def times(self, load: Load, tp: int) -> RoleTimes:

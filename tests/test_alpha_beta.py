@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from traceql.plan.limits.series import alpha_beta
+from traceql.plan.limits.collective_time import alpha_beta
 
 SIZES = [2.0**power for power in range(10, 31)]
 

@@ -9,8 +9,7 @@ import pytest
 
 from traceql.database.loading.peaks import peaks_document
 from traceql.errors import NotMeasured, PeaksInvalid
-from traceql.plan.limits.collective_time import CollectiveTime
-from traceql.plan.limits.series import bus_factor
+from traceql.plan.limits.collective_time import CollectiveTime, bus_factor
 
 TWO_H200 = databases.EXAMPLES / "qwen3-8b-tp2-batch16" / "peaks.json"
 KIB, MIB = 2**10, 2**20

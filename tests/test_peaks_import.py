@@ -12,21 +12,23 @@ from other_programs import CANARY, bandwidth_test, nccl_tests, nvbandwidth, writ
 from traceql.database.loading.peaks import Collective, PeaksDocument
 from traceql.errors import PeaksInvalid
 from traceql.plan.limits.collective_time import peaks_file
-from traceql.plan.limits.imported import Imported, imported, write_imported
+from traceql.plan.limits.peaks_import import import_peaks, write_peaks
 
 NOW = datetime(2026, 11, 23, 9, tzinfo=UTC)
 MIB = 2**20
 
 
-def imports(folder: Path, *documents: object, buffer_mib: int = 512) -> Imported:
+def imports(
+    folder: Path, *documents: object, buffer_mib: int = 512
+) -> tuple[dict[str, Any], list[str]]:
     files = [written(folder / f"{n}.json", one) for n, one in enumerate(documents)]
-    return imported(files, buffer_mib=buffer_mib, now=NOW)
+    return import_peaks(files, buffer_mib=buffer_mib, now=NOW)
 
 
 def peaks(folder: Path, *documents: object, buffer_mib: int = 512) -> PeaksDocument:
     """What the peaks.json of these files holds when it is read again."""
     target = folder / "peaks.json"
-    write_imported(target, imports(folder, *documents, buffer_mib=buffer_mib).document)
+    write_peaks(target, imports(folder, *documents, buffer_mib=buffer_mib)[0])
     return peaks_file(target)
 
 
@@ -73,7 +75,7 @@ def test_ranks_are_those_of_all_processes_of_the_first_group(tmp_path: Path) -> 
 
 
 def test_the_environment_of_nccl_tests_is_not_kept(tmp_path: Path) -> None:
-    document = imports(tmp_path, nccl_tests()).document
+    document = imports(tmp_path, nccl_tests())[0]
     assert CANARY in (tmp_path / "0.json").read_text()
     assert "canary" not in json.dumps(document)
     assert "node0" not in json.dumps(document)
@@ -181,10 +183,10 @@ def test_copies_of_the_host_and_within_a_gpu(tmp_path: Path) -> None:
 def test_tests_without_a_place_are_named(tmp_path: Path) -> None:
     waived = {"name": "device_to_device_memcpy_read_sm", "status": "Waived"}
     latency = bandwidth_test("device_to_device_latency_sm", [None, 700], [700, None])
-    found = imports(
+    _, left_out = imports(
         tmp_path, nvbandwidth(waived, latency, bandwidth_test("host_to_device_memcpy_ce", [55, 54]))
     )
-    assert found.left_out == [
+    assert left_out == [
         f"{tmp_path / '0.json'}: device_to_device_memcpy_read_sm (Waived), "
         "device_to_device_latency_sm"
     ]
@@ -241,7 +243,7 @@ def test_rows_are_added_to_those_of_a_peaks_json(tmp_path: Path) -> None:
         ],
         "topology": "NV18",
     }  # fmt: skip
-    document = imports(tmp_path, nccl_tests(), measured).document
+    document = imports(tmp_path, nccl_tests(), measured)[0]
     assert document["topology"] == "NV18"
     assert document["schema_version"] == 2
     found = peaks(tmp_path, nccl_tests(), measured)

@@ -10,7 +10,7 @@ from traceql.cli.options import PATH, OutputFormat, format_options
 from traceql.cli.output import write_result
 
 if TYPE_CHECKING:
-    from traceql.plan.advise import Question
+    from traceql.plan.advise import Advice
     from traceql.plan.advise.check import Check
 
 _LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks", "results", "check")
@@ -104,22 +104,26 @@ def advise(
         return
     if check and results is None:
         raise click.UsageError("--check needs --results")
-    from traceql.plan.advise import Question, parsed_goal
-    from traceql.plan.advise.prediction import Requests
+    from traceql.plan.advise import advise as recommend
 
-    question = Question(
-        goal=parsed_goal(goal),
+    advice = recommend(
+        run,
+        goal=goal,
         model=model,
         gpu=gpu,
         gpus=gpus,
-        requests=Requests(prompt_tokens, output_tokens),
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
         max_model_len=max_model_len,
         utilization=gpu_memory_utilization,
-        run=run,
         peaks=peaks,
         results=results,
+        warn=print_warning,
     )
-    _write_layouts(question, output_format, only_check=check)
+    if advice.check and check:
+        _write_check(advice.check, output_format)
+    else:
+        _write_layouts(advice, output_format)
 
 
 def _require_no_layout_options(ctx: click.Context) -> None:
@@ -135,24 +139,19 @@ def _require_no_layout_options(ctx: click.Context) -> None:
         )
 
 
-def _write_layouts(question: "Question", output_format: OutputFormat, *, only_check: bool) -> None:
-    from traceql.plan.advise import advise as recommend
-    from traceql.plan.advise.answer import answer, reasons
-    from traceql.plan.advise.rows import KEYS, layout_rows, shown
+def _write_layouts(advice: "Advice", output_format: OutputFormat) -> None:
+    from traceql.plan.advise.sentences import answer, reasons
+    from traceql.plan.advise.tables import LAYOUT_KEYS, layout_rows, without_details
 
-    advice = recommend(question, warn=print_warning)
-    if advice.check and only_check:
-        _write_check(advice.check, output_format)
-        return
     rows = layout_rows(advice)
     if output_format.name != "table":
         write_result(rows, output_format)
         return
     print_text(answer(advice), bold=True)
-    for reason in reasons(advice, question.gpus):
+    for reason in reasons(advice):
         print_text(reason, before="  ")
     wide = output_format.wide
-    print_table(rows if wide else shown(rows), keys=KEYS, wide=wide)
+    print_table(rows if wide else without_details(rows), keys=LAYOUT_KEYS, wide=wide)
     if advice.check:
         click.echo()
         click.secho("Measured, and predicted for the same load", bold=True)
@@ -160,14 +159,14 @@ def _write_layouts(question: "Question", output_format: OutputFormat, *, only_ch
 
 
 def _write_check(check: "Check", output_format: OutputFormat) -> None:
-    from traceql.plan.advise.check import KEYS, check_rows
+    from traceql.plan.advise.tables import CHECK_KEYS, check_rows
 
-    write_result(check_rows(check), output_format, keys=KEYS)
+    write_result(check_rows(check), output_format, keys=CHECK_KEYS)
 
 
 def _write_checklist(database: Path, output_format: OutputFormat) -> None:
     from traceql.database.database import Database
-    from traceql.plan.advise.advice import checklist
+    from traceql.plan.advise.checklist import checklist
 
     with Database(database) as trace:
         rows = checklist(trace)

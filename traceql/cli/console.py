@@ -63,10 +63,6 @@ def print_command(command: str, *, before: str) -> None:
     click.echo(before + f"{_CONTINUED}\n{' ' * len(before)}".join(lines))
 
 
-def format_count(count: int, singular: str, plural: str = "") -> str:
-    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
-
-
 def print_table(
     result: "Result", *, keys: Collection[str] = (), wide: bool = False, all_columns: str = ""
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from traceql.cli.console import align, format_count, print_text, terminal_width
+from traceql.cli.console import align, print_text, terminal_width
 from traceql.result.text_table.texts import places, without_middle
 from traceql.runs.compare.changes import HAS_WAIT
 from traceql.runs.compare.comparison import Comparison
@@ -24,7 +24,7 @@ from traceql.runs.compare.sentences import (
 )
 from traceql.runs.compare.setup import Difference, Effect
 from traceql.runs.compare.verdict import Verdict
-from traceql.util.text import one_line
+from traceql.util.text import format_count, one_line
 
 _MAX_CAUSES, _MAX_LARGE = 10, 6  # lines of causes; the largest of them, significant or not
 _MAX_KERNELS = 3  # in a line

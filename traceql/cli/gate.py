@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from traceql.cli.console import format_count, print_status, print_table, print_text
+from traceql.cli.console import print_status, print_table, print_text
 from traceql.cli.options import INPUT, PATH, accept_option, base_and_new, sides_arguments
 from traceql.errors import TraceqlError
 from traceql.runs.gate.criterion import NAME, criteria, found_config, read_config
 from traceql.runs.gate.reports import as_json, as_junit, as_markdown, as_text, text_lines
 from traceql.util.files import whole_file
-from traceql.util.text import one_line, shortened
+from traceql.util.text import format_count, one_line, shortened
 
 if TYPE_CHECKING:
     from traceql.runs.compare.sides import Run

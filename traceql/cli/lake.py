@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from traceql.cli.console import format_count, print_status, print_text
+from traceql.cli.console import print_status, print_text
 from traceql.cli.options import (
     PATH,
     ROW_FORMATS,
@@ -26,7 +26,7 @@ from traceql.errors import TraceqlError
 from traceql.result import Result
 from traceql.runs.lake.lake import LISTED_BY, Lake, fleet_queries
 from traceql.sql.query import Query, catalog
-from traceql.util.text import one_line
+from traceql.util.text import format_count, one_line
 
 if TYPE_CHECKING:
     from traceql.runs.lake.add import Added

@@ -59,23 +59,23 @@ def import_(files: tuple[Path, ...], output: Path, buffer_mib: int) -> None:
 
     Example: traceql experiment peaks import all_reduce.json nvbandwidth.json -o peaks.json
     """
-    from traceql.plan.limits.imported import imported, write_imported
+    from traceql.plan.limits.peaks_import import import_peaks, write_peaks
 
-    found = imported(files, buffer_mib=buffer_mib, now=datetime.now(UTC))
-    write_imported(output, found.document)
-    for sentence in found.left_out:
+    document, left_out = import_peaks(files, buffer_mib=buffer_mib, now=datetime.now(UTC))
+    write_peaks(output, document)
+    for sentence in left_out:
         print_text(one_line(f"skipped: {sentence}"), hanging="  ", err=True)
     counts = ", ".join(
-        f"{len(found.document.get(key, []))} {title}"
+        f"{len(document.get(key, []))} {title}"
         for key, title in (
             ("products", "GEMMs"),
             ("memory", "memory tests"),
             ("collectives", "collectives and copies between GPUs"),
             ("host_copies", "copies of the host"),
         )
-        if found.document.get(key)
+        if document.get(key)
     )
-    click.echo(one_line(f"wrote {output}, {found.document['device_name']}: {counts}"))
+    click.echo(one_line(f"wrote {output}, {document['device_name']}: {counts}"))
     click.echo(one_line(f"next: traceql experiment peaks show {quote(str(output))}"))
 
 
@@ -112,8 +112,7 @@ def show(file: Path, table: str | None, output_format: OutputFormat) -> None:
 
 
 def _print_tables(peaks: "PeaksDocument", names: Sequence[str], *, wide: bool) -> None:
-    from traceql.plan.limits.series import copy_matrices
-    from traceql.plan.limits.tables import TABLES
+    from traceql.plan.limits.tables import TABLES, copy_matrices
 
     origin = "imported" if peaks.sources and not peaks.products else "measured"
     print_text(one_line(f"{peaks.device_name}, {origin} {peaks.measured}"), bold=True)

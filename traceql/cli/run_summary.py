@@ -6,10 +6,10 @@ from shlex import quote
 import click
 
 from traceql.analysis.findings.catalog import PARTS, evidence_command, nothing_found, saving
-from traceql.cli.console import format_count, print_command, print_status, print_text
+from traceql.cli.console import print_command, print_status, print_text
 from traceql.cli.output import print_query
 from traceql.database.database import Database
-from traceql.util.text import one_line, shortened, source_text
+from traceql.util.text import format_count, one_line, shortened, source_text
 
 # The steps of the lowest rank, as a person counts the steps of a run.
 _PHASES = """

@@ -1,117 +1,62 @@
 """Which layout of a model to run for a goal."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
 
 from traceql.database.database import Database
-from traceql.database.terminology import Terminology
 from traceql.errors import TraceqlError
-from traceql.plan.advise.check import Check, check
-from traceql.plan.advise.layouts import Layout, Memory, layouts, memory
-from traceql.plan.advise.machine import Machine, machine_named, with_points
-from traceql.plan.advise.measured import (
+from traceql.plan.advise.check import (
+    Check,
     MeasuredPoint,
     Results,
+    check,
     measured_points,
     only_gpu,
     only_model,
 )
+from traceql.plan.advise.layouts import Layout, Memory, layouts, memory
+from traceql.plan.advise.machine import Machine, machine_named, with_points
 from traceql.plan.advise.models import Model, model_named
 from traceql.plan.advise.prediction import Prediction, Predictor, Requests
 from traceql.plan.advise.ranking import (
     Candidate,
     Goal,
     best,
-    between,
-    most_requests,
-    numbers_of_requests,
-    overlapping,
+    bisected_requests,
+    max_requests,
+    parsed_goal,
     ranked,
+    request_counts,
+    tied_layouts,
 )
 from traceql.plan.advise.role_times import DefaultTimes, RecordedTimes, Recording, recording
-from traceql.result import Result
 from traceql.runs.experiment import experiment
-from traceql.runs.experiment.load import quiet
-from traceql.sql.query import Query, queries_in
-from traceql.util.resources import QUERIES
 
-FOLDER: Path = QUERIES / "advise"
-_ORDER = ("look", "unknown", "ok")
-_SENTENCES = ("item", "evidence", "advice")
-
-
-def items() -> dict[str, Query]:
-    """The queries of the checklist by name."""
-    return queries_in(FOLDER)
-
-
-def checklist(trace: Database) -> Result:
-    """One row per item; what is worth a look first."""
-    rows = [
-        _said(trace.terminology, row) for one in items().values() for row in trace.select(one.sql)
-    ]
-    rows.sort(key=lambda row: _ORDER.index(row["state"]))
-    columns = [column.name for column in next(iter(items().values())).head.columns]
-    return Result(pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in columns])))
-
-
-def _said(terminology: Terminology, row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose texts are in the words of the run."""
-    return row | {name: terminology(row[name]) for name in _SENTENCES if row[name] is not None}
-
-
-MOST_ERROR_PCT = 25.0  # on recorded steps and measured points, up to which a ranking is told
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked.
-
-    Attributes:
-        model: a name or the path of a config.json; that of the recording or the results if None.
-        gpu: a name; that of the recording or the results if None.
-        gpus: most GPUs that may be used.
-        max_model_len: most tokens of a request; as many as the requests have if None.
-        utilization: share of the memory that vLLM may use.
-        run: a database to predict from; None for data sheets alone.
-        peaks: files of peaks, as for `traceql load --peaks`.
-        results: of an experiment: a database, or a folder; None if nothing was measured.
-    """
-
-    goal: Goal
-    model: str | None = None
-    gpu: str | None = None
-    gpus: int = 8
-    requests: Requests = field(default_factory=lambda: Requests(1024, 256))
-    max_model_len: int | None = None
-    utilization: float = 0.9
-    run: Path | None = None
-    peaks: Sequence[Path] = ()
-    results: Path | None = None
+MAX_ERROR_PCT = 25.0  # on recorded steps and measured points; larger errors allow no ranking
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The answer.
+    """All layouts of a model for a goal.
 
     Attributes:
+        gpus: most GPUs that may be used.
         candidates: all layouts, the best first.
-        as_good: layouts that cannot be told from the first one.
-        recommended: None if none can be.
-        error_pct: of the method on the recorded steps; None if they could not be checked.
-        check: of the same predictions, by points that were measured; None without results.
+        tied: layouts that are statistically tied with the first one.
+        recommended: None if the evidence does not support one.
+        error_pct: of predictions of the recorded steps; None if they could not be checked.
+        check: predictions of measured points; None without results.
     """
 
     goal: Goal
+    gpus: int
     requests: Requests
     model: Model
     machine: Machine
     candidates: Sequence[Candidate]
-    as_good: Sequence[Layout]
+    tied: Sequence[Layout]
     recommended: Candidate | None
     is_recorded: bool
     error_pct: float | None
@@ -126,143 +71,165 @@ class Advice:
 
     @property
     def measured(self) -> Sequence[MeasuredPoint]:
-        """The points of the best layout that were measured and can be compared; not of replicas."""
-        every = self.check.checked if self.check else ()
-        return [one.point for one in every if one.point.layout == self.candidates[0].layout]
+        """The measured points of the best layout that can be compared."""
+        checked = self.check.checked if self.check else ()
+        return [one.point for one in checked if one.point.layout == self.candidates[0].layout]
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether the evidence supports recommending the best layout.
+
+        Predictions that are far off at measured points do not. If other layouts are tied, it takes
+        a recording, or measured points of this very layout.
+        """
+        measured_pct = self.measured_error_pct
+        if measured_pct is not None and measured_pct > MAX_ERROR_PCT:
+            return False
+        if not self.tied:
+            return True
+        if self.is_recorded:
+            return (self.error_pct or 0.0) <= MAX_ERROR_PCT
+        return bool(self.measured)
 
 
-def advise(question: Question, *, warn: Callable[[str], None] = quiet) -> Advice:
-    """The layouts that the question allows, ranked by its goal.
+def advise(
+    run: str | Path | Database | None = None,
+    *,
+    goal: str = "max throughput",
+    model: str | None = None,
+    gpu: str | None = None,
+    gpus: int = 8,
+    prompt_tokens: int = 1024,
+    output_tokens: int = 256,
+    max_model_len: int | None = None,
+    utilization: float = 0.9,
+    peaks: Sequence[str | Path] = (),
+    results: str | Path | None = None,
+    warn: Callable[[str], None] = lambda text: None,
+) -> Advice:
+    """Ranks the layouts of a model on up to so many GPUs by a goal.
 
     Args:
-        warn: is told what of the results cannot be read.
+        run: a recording of one layout to predict from; None for data sheets alone.
+        goal: such as "tpot < 20ms, ttft < 500ms, max throughput"; also min tpot or min gpus.
+        model: a name or the path of a config.json; by default that of the run or the results.
+        gpu: a name such as h200; by default that of the run or the results.
+        gpus: most GPUs to use, of one machine.
+        prompt_tokens: tokens of a prompt.
+        output_tokens: generated tokens of a request.
+        max_model_len: most tokens of a request; by default as many as the requests have.
+        utilization: share of the memory that vLLM may use.
+        peaks: files of peaks, as for `traceql load --peaks`.
+        results: of an experiment, to check predictions with: a database or a folder.
+        warn: called with a sentence about each part of the results that cannot be read.
 
     Raises:
+        GoalInvalid: the goal has neither a limit nor an aim, or contradicts itself.
         UnknownModel: the model is not known, or is not that of the recording.
         UnknownGpu: the GPU is not known.
-        TraceqlError: the requests are longer than `max_model_len`, the recording is no use, or the
-            results are of another model or GPU.
+        TraceqlError: the requests are longer than `max_model_len`, the recording cannot be used,
+            or the results are of another model or GPU.
     """
-    longest = question.max_model_len or question.requests.tokens
-    if question.requests.tokens > longest:
+    wanted, requests = parsed_goal(goal), Requests(prompt_tokens, output_tokens)
+    longest = max_model_len or requests.tokens
+    if requests.tokens > longest:
         raise TraceqlError(
-            f"requests of {question.requests.tokens:,} tokens are longer than --max-model-len "
-            f"{longest:,}; give a longer one, or shorter requests"
+            f"requests of {requests.tokens:,} tokens are longer than --max-model-len {longest:,}; "
+            "increase it, or use shorter requests"
         )
-    results = _results(question, warn)
-    if question.run is None:
-        return _advice(question, None, results)
-    with Database(question.run) as trace:
-        return _advice(question, recording(trace), results)
-
-
-def _results(question: Question, warn: Callable[[str], None]) -> Results | None:
-    if question.results is None:
-        return None
-    with experiment(question.results, warn=warn) as opened:
-        return Results(str(question.results), measured_points(opened))
-
-
-def _advice(question: Question, recorded: Recording | None, results: Results | None) -> Advice:
-    model = _model(question, recorded, results)
-    machine = _machine(question, recorded, results)
-    usual = DefaultTimes(model, machine)
-    evidence = RecordedTimes(recorded, model, machine) if recorded else usual
-    predictor = Predictor(model, evidence, usual, machine.collectives, question.requests)
-    found = check(results, predictor, machine) if results else None
-    if found:
-        predictor = replace(predictor, errors=found.errors(question.goal.limits))
-    candidates = ranked(
-        (
-            _candidate(predictor, question, layout, _memory(question, model, machine, layout))
-            for layout in layouts(model.sizes, question.gpus)
-        ),
-        question.goal,
-    )
+    measured = None
+    if results is not None:
+        with experiment(results, warn=warn) as opened:
+            measured = Results(str(results), measured_points(opened))
+    if isinstance(run, str | Path):
+        run = Database(run)
+        closing: Database | nullcontext[None] = run
+    else:
+        closing = nullcontext()
+    with closing:
+        recorded = recording(run) if run else None
+        chosen = _model(model, recorded, measured)
+        machine = _machine(gpu, [Path(one) for one in peaks], recorded, measured)
+        defaults = DefaultTimes(chosen, machine)
+        evidence = RecordedTimes(recorded, chosen, machine) if recorded else defaults
+        predictor = Predictor(chosen, evidence, defaults, machine.collectives, requests)
+        checked = check(measured, predictor, machine) if measured else None
+        if checked:
+            predictor = replace(predictor, errors=checked.errors(wanted.limits))
+        candidates = ranked(
+            (
+                _candidate(
+                    predictor,
+                    wanted,
+                    layout,
+                    memory(
+                        chosen,
+                        layout,
+                        gpu_bytes=machine.memory_bytes,
+                        utilization=utilization,
+                        request_tokens=longest,
+                    ),
+                )
+                for layout in layouts(chosen.sizes, gpus)
+            ),
+            wanted,
+        )
     possible = candidates[0].why_not is None
-    as_good = overlapping(candidates, question.goal) if possible else []
     advice = Advice(
-        goal=question.goal,
-        requests=question.requests,
-        model=model,
+        goal=wanted,
+        gpus=gpus,
+        requests=requests,
+        model=chosen,
         machine=machine,
         candidates=candidates,
-        as_good=as_good,
+        tied=tied_layouts(candidates, wanted) if possible else [],
         recommended=candidates[0] if possible else None,
         is_recorded=evidence.is_recorded,
         error_pct=evidence.error_pct or None,
-        check=found,
+        check=checked,
     )
-    return advice if _is_told(advice) else replace(advice, recommended=None)
+    return advice if advice.is_reliable else replace(advice, recommended=None)
 
 
-def _is_told(advice: Advice) -> bool:
-    """Whether the evidence allows to recommend the best layout.
-
-    Points that were measured forbid it if their predictions are far off. If other layouts may be as
-    good, it takes a recording, or points of this very layout.
-    """
-    measured_pct = advice.measured_error_pct
-    if measured_pct is not None and measured_pct > MOST_ERROR_PCT:
-        return False
-    if not advice.as_good:
-        return True
-    if advice.is_recorded:
-        return (advice.error_pct or 0.0) <= MOST_ERROR_PCT
-    return bool(advice.measured)
-
-
-def _model(question: Question, recorded: Recording | None, results: Results | None) -> Model:
-    if question.model:
-        return model_named(question.model)
+def _model(name: str | None, recorded: Recording | None, measured: Results | None) -> Model:
+    if name:
+        return model_named(name)
     if recorded:
         return recorded.model
-    if results:
-        return only_model(results)
+    if measured:
+        return only_model(measured)
     raise TraceqlError(
-        "no model is named; give --model, or --run or --results with a recording or results of it"
+        "no model is named; use --model, or --run or --results with a recording or results of it"
     )
 
 
-def _machine(question: Question, recorded: Recording | None, results: Results | None) -> Machine:
-    name = question.gpu or (recorded.device_name if recorded else None)
-    if name is None and results:
-        name = only_gpu(results)
+def _machine(
+    gpu: str | None, peaks: Sequence[Path], recorded: Recording | None, measured: Results | None
+) -> Machine:
+    name = gpu or (recorded.device_name if recorded else None)
+    if name is None and measured:
+        name = only_gpu(measured)
     if name is None:
-        raise TraceqlError("no GPU is named; give --gpu, such as --gpu h200")
-    found = machine_named(name, question.peaks)
-    if recorded and recorded.device_name == found.name:
-        size = recorded.memory_bytes or found.memory_bytes
-        return replace(with_points(found, recorded.points), memory_bytes=size)
-    return found
+        raise TraceqlError("no GPU is named; use --gpu, such as --gpu h200")
+    machine = machine_named(name, peaks)
+    if recorded and recorded.device_name == machine.name:
+        size = recorded.memory_bytes or machine.memory_bytes
+        return replace(with_points(machine, recorded.points), memory_bytes=size)
+    return machine
 
 
-def _memory(question: Question, model: Model, machine: Machine, layout: Layout) -> Memory:
-    return memory(
-        model,
-        layout,
-        gpu_bytes=machine.memory_bytes,
-        utilization=question.utilization,
-        request_tokens=question.max_model_len or question.requests.tokens,
-    )
-
-
-def _candidate(predictor: Predictor, question: Question, layout: Layout, held: Memory) -> Candidate:
-    if held.obstacle:
-        return Candidate(layout, held, None, f"does not fit: {held.obstacle}")
-    predicted = _tried(predictor, question.goal, layout, most_requests(layout, held))
-    if not predicted:
-        return Candidate(layout, held, None, "the recording does not tell of this layout")
-    chosen, why_not = best(predicted, question.goal)
-    return Candidate(layout, held, chosen, why_not)
-
-
-def _tried(predictor: Predictor, goal: Goal, layout: Layout, most: int) -> list[Prediction]:
-    """Predictions for doubled numbers of requests, then for some that just keep the limits."""
-    doubled = (predictor.predicted(layout, n) for n in numbers_of_requests(layout, most))
-    found = [one for one in doubled if one is not None]
-    while number := between(found, goal):
-        one = predictor.predicted(layout, number)
-        assert one is not None, "a layout is predicted for all numbers of requests or none"
-        found.append(one)
-    return found
+def _candidate(predictor: Predictor, goal: Goal, layout: Layout, memory: Memory) -> Candidate:
+    """The layout with its best number of requests: doubled ones, then bisected to the limits."""
+    if memory.obstacle:
+        return Candidate(layout, memory, None, f"does not fit: {memory.obstacle}")
+    predictions: list[Prediction] = []
+    for count in request_counts(layout, max_requests(layout, memory)):
+        if prediction := predictor.predicted(layout, count):
+            predictions.append(prediction)
+    while number := bisected_requests(predictions, goal):
+        prediction = predictor.predicted(layout, number)
+        assert prediction is not None, "a layout is predicted for all numbers of requests or none"
+        predictions.append(prediction)
+    if not predictions:
+        return Candidate(layout, memory, None, "the recording does not cover this layout")
+    return Candidate(layout, memory, *best(predictions, goal))

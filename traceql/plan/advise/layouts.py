@@ -1,6 +1,5 @@
-"""The layouts of a model on N GPUs, and what each keeps in memory and processes in a step."""
+"""The parallel layouts of a model on N GPUs, their memory, and the load of a step."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import NormalDist
@@ -12,12 +11,12 @@ from traceql.plan.advise.models import Model
 
 @dataclass(frozen=True)
 class Layout:
-    """How a model is spread over GPUs.
+    """How a model is split over GPUs.
 
     Attributes:
-        tp: ranks that the tensors of a layer are split over.
-        pp: stages that the layers are split over.
-        dp: replicas, which share the requests; without `ep` they are servers of their own.
+        tp: tensor-parallel ranks.
+        pp: pipeline stages.
+        dp: replicas, which share the requests; without `ep` they are independent servers.
         ep: whether whole experts are spread over the ranks of all replicas.
     """
 
@@ -45,19 +44,13 @@ def layouts(model: Sizes, gpus: int) -> list[Layout]:
     """Every layout of at most so many GPUs that vLLM can run, the smallest first."""
     found = [
         layout
-        for layout in _combinations(gpus, has_experts=model.experts is not None)
-        if obstacle(model, layout) is None
+        for tp in range(1, gpus + 1)
+        for pp in range(1, gpus // tp + 1)
+        for dp in range(1, gpus // (tp * pp) + 1)
+        for ep in ((False, True) if model.experts and tp * dp > 1 else (False,))
+        if obstacle(model, layout := Layout(tp, pp, dp, ep)) is None
     ]
     return sorted(found, key=lambda one: (one.gpus, one.tp, one.pp, one.ep))
-
-
-def _combinations(gpus: int, *, has_experts: bool) -> Iterator[Layout]:
-    for tp in range(1, gpus + 1):
-        for pp in range(1, gpus // tp + 1):
-            for dp in range(1, gpus // (tp * pp) + 1):
-                yield Layout(tp, pp, dp)
-                if has_experts and tp * dp > 1:
-                    yield Layout(tp, pp, dp, ep=True)
 
 
 def obstacle(model: Sizes, layout: Layout) -> str | None:
@@ -79,15 +72,15 @@ def obstacle(model: Sizes, layout: Layout) -> str | None:
 
 
 def stage_sizes(layers: int, stages: int) -> list[int]:
-    """The numbers of layers of the stages; of those that remain, the last stage has none."""
+    """The number of layers of each stage; the last stage gets none of the remainder."""
     sizes = [layers // stages] * stages
     for number in range(layers % stages):
         sizes[-2 - number] += 1
     return sizes
 
 
-def replicas_are_apart(layout: Layout) -> bool:
-    """Whether no replica has to wait for another one."""
+def replicas_are_independent(layout: Layout) -> bool:
+    """Whether no replica waits for another one."""
     return not (layout.ep and layout.dp > 1)
 
 
@@ -113,7 +106,7 @@ class Load:
 
     @property
     def context_pairs(self) -> float:
-        """Pairs of a query and a key of prompts, of which a token sees those before it."""
+        """Pairs of a query and a key of prompts, with causal attention."""
         return self.requests * self.length * (self.length + 1) / 2 if self.phase == "prefill" else 0
 
     @property
@@ -121,7 +114,7 @@ class Load:
         return self.kv_tokens if self.phase == "decode" else 0
 
     def of_replicas(self, replicas: int) -> "Load":
-        """What so many replicas with this load process together."""
+        """The load of so many replicas together."""
         return replace(self, requests=self.requests * replicas, tokens=self.tokens * replicas)
 
 
@@ -136,11 +129,11 @@ def prefill(prompt_tokens: int, prompts: int = 1) -> Load:
 
 
 def fullest_rank(experts: Experts, ranks: int, tokens: int) -> float:
-    """Work of the fullest rank in relation to the mean, if all experts are equally likely.
+    """Work of the fullest rank / the mean, if all experts are equally likely.
 
-    Of few tokens, the number of distinct experts counts, whose weights are read; of many, the
-    number of rows. The larger of the two ratios is taken. Both are nearly normal, so that the
-    largest of so many is the mean and so many standard deviations (Blom's approximation).
+    With few tokens, the number of distinct experts counts, whose weights are read; with many, the
+    number of rows. Both are nearly normal, so the largest of so many ranks is a number of standard
+    deviations above the mean (Blom's approximation).
     """
     if ranks == 1:
         return 1.0
@@ -154,18 +147,18 @@ def fullest_rank(experts: Experts, ranks: int, tokens: int) -> float:
     return 1 + deviations * (of_experts if touched < 0.99 else of_rows)
 
 
-# What vLLM needs beside weights and KV cache; docs/advise.md says where it comes from.
+# Memory of vLLM besides weights and KV cache; its source is in docs/advise.md.
 RESERVED_BYTES = 2e9
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory of one GPU, the one that has the least to spare.
+    """Memory of the GPU with the least headroom.
 
     Attributes:
         weight_bytes: most weights on any GPU.
-        kv_bytes_per_token: of one token, on the GPU where that limits the tokens.
-        kv_tokens: tokens whose keys and values fit into each replica; 0 if the weights do not fit.
+        kv_bytes_per_token: on the GPU that limits the number of tokens.
+        kv_tokens: tokens of the KV cache of a replica; 0 if the weights do not fit.
         requests: requests of the greatest length that fit at the same time, in all replicas.
         obstacle: why the layout does not fit; None if it does.
     """
@@ -180,29 +173,27 @@ class Memory:
 def memory(
     model: Model, layout: Layout, *, gpu_bytes: float, utilization: float, request_tokens: int
 ) -> Memory:
-    """What fits into GPUs of which vLLM may use this share.
+    """The memory of a layout on GPUs of which vLLM may use this share.
 
     Args:
         request_tokens: tokens of a request at its end.
     """
-    counted = _stages(model, layout)
+    stages = _stage_bytes(model, layout)
     usable = max(gpu_bytes * utilization - RESERVED_BYTES, 0.0)
-    heaviest = max(weights for weights, _ in counted)
+    heaviest = max(weights for weights, _ in stages)
     if heaviest > usable:
         why = f"weights of {heaviest / 1e9:.1f} GB per GPU, but {usable / 1e9:.1f} GB usable"
-        return Memory(heaviest, max(kv for _, kv in counted), 0, 0, why)
-    tokens, per_token = min((int((usable - weights) // kv), kv) for weights, kv in counted)
+        return Memory(heaviest, max(kv for _, kv in stages), 0, 0, why)
+    tokens, per_token = min((int((usable - weights) // kv), kv) for weights, kv in stages)
     requests = tokens // request_tokens * layout.dp
-    if requests:
-        return Memory(heaviest, per_token, tokens, requests, None)
     why = f"room for {tokens:,} tokens in the KV cache, but a request has {request_tokens:,}"
-    return Memory(heaviest, per_token, tokens, 0, why)
+    return Memory(heaviest, per_token, tokens, requests, None if requests else why)
 
 
 def least_weight_bytes(model: Model, layout: Layout) -> float | None:
-    """Weights that the fullest GPU has at least, however vLLM divides layers and experts.
+    """Lower bound of the weights on the fullest GPU, however vLLM divides layers and experts.
 
-    None if the layout is impossible, or if vLLM stores another type: it takes 16 bits for 32.
+    None if the layout is impossible, or if the weights have 32 bits, which vLLM stores as 16.
     """
     if obstacle(model.sizes, layout) or model.formats.plain.input_bytes > 2:
         return None
@@ -216,26 +207,21 @@ def least_weight_bytes(model: Model, layout: Layout) -> float | None:
     return (layers + tables * _table_bytes(model, layout.tp)) / layout.pp
 
 
-def _stages(model: Model, layout: Layout) -> list[tuple[float, float]]:
+def _stage_bytes(model: Model, layout: Layout) -> list[tuple[float, float]]:
     """Bytes of weights, and of the KV cache per token, on a GPU of each stage."""
-    listed = list(parts(model.sizes, model.formats, layout.tp))
-    ends = stage_ends(model.layers, layout.pp)
-    found = []
-    for number, (begin, end) in enumerate(ends):
-        own = [part for part in listed if part.layer is not None and begin <= part.layer < end]
-        weights = sum(_weights(part, layout) for part in own)
+    all_parts = list(parts(model.sizes, model.formats, layout.tp))
+    found, begin = [], 0
+    for number, size in enumerate(stage_sizes(model.layers, layout.pp)):
+        layers = range(begin, begin + size)
+        own = [part for part in all_parts if part.layer in layers]
         is_first, is_last = number == 0, number == layout.pp - 1
         tables = int(is_first) + int(is_last and not (is_first and model.sizes.tied))
+        weights = sum(_weights(part, layout) for part in own)
         weights += tables * _table_bytes(model, layout.tp)
         kv = sum(part.kv_read for part in own) * model.formats.plain.input_bytes
         found.append((weights, float(kv)))
+        begin += size
     return found
-
-
-def stage_ends(layers: int, stages: int) -> list[tuple[int, int]]:
-    """The first layer of each stage, and the one after its last."""
-    sizes = stage_sizes(layers, stages)
-    return [(sum(sizes[:number]), sum(sizes[: number + 1])) for number in range(stages)]
 
 
 def _weights(part: Part, layout: Layout) -> float:

@@ -1,4 +1,4 @@
-"""What the asked GPU reaches: peaks of its data sheet or measured ones, and links."""
+"""A kind of GPU: its peaks, from the data sheet or measured, and its collectives."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -9,8 +9,7 @@ import duckdb
 
 from traceql.database.loading.peaks import write_peaks
 from traceql.errors import UnknownGpu
-from traceql.plan.advise.communication import CollectiveTimes
-from traceql.plan.limits.series import Series
+from traceql.plan.limits.collective_time import CollectiveTime, Series, bus_factor
 from traceql.sql.execute import create_sources, make_tables
 from traceql.util.text import suggestion
 
@@ -32,7 +31,60 @@ _MEASURED = """
 """
 _RECEIVED = {"recv": "send"}  # the receiver waits for the data, not the sender
 
+# Start-ups where none is known for the GPU, ns; docs/advise.md says where they come from.
+_ASSUMED_NS = {"all_reduce": 15_000.0, "all_gather": 15_000.0, "send": 7_000.0}
+_SAME_AS = {"reduce_scatter": "all_gather"}  # the same bytes in the opposite direction
+_FAR = 4  # sizes closer than this factor do not determine a bandwidth
+
 Point = tuple[str, int, float, float]  # op, ranks, bytes, ns
+
+
+@dataclass(frozen=True)
+class CollectiveTimes:
+    """Durations of collectives without waiting, on one kind of GPU.
+
+    Attributes:
+        series: known sizes of each operation and number of ranks.
+        startup_ns: of a small operation, where no size is known.
+        link_bytes_per_ns: peak of the links of a GPU in one direction.
+        pair_bytes_per_ns: peak between two GPUs where each pair has a link; None otherwise.
+    """
+
+    series: Mapping[tuple[str, int], Series]
+    startup_ns: Mapping[tuple[str, int], float]
+    link_bytes_per_ns: float
+    pair_bytes_per_ns: float | None
+
+    def __call__(self, op: str, ranks: int, size_bytes: float) -> float:
+        if ranks == 1:
+            return 0.0
+        known = _SAME_AS.get(op, op)
+        series = self.series.get((known, ranks))
+        if series:
+            return self._by_sizes(series, max(size_bytes, 1.0))
+        return self._startup(known, ranks) + self._moving(known, ranks, size_bytes)
+
+    def _by_sizes(self, one: Series, size_bytes: float) -> float:
+        """Beyond sizes close to each other, further bytes move at the peak."""
+        smallest, largest = min(one.ns), max(one.ns)
+        if smallest <= size_bytes <= largest or largest >= _FAR * smallest:
+            return CollectiveTime([one]).expected(one.op, one.ranks, size_bytes).ns
+        if size_bytes < smallest:
+            return one.ns[smallest]
+        return one.ns[largest] + self._moving(one.op, one.ranks, size_bytes - largest)
+
+    def _startup(self, op: str, ranks: int) -> float:
+        """Of that many ranks, else of the nearest number that is known."""
+        known = {size: ns for (name, size), ns in self.startup_ns.items() if name == op}
+        if not known:
+            return _ASSUMED_NS[op]
+        return known[min(known, key=lambda size: (abs(size - ranks), size))]
+
+    def _moving(self, op: str, ranks: int, size_bytes: float) -> float:
+        rate = self.link_bytes_per_ns
+        if self.pair_bytes_per_ns:
+            rate = self.pair_bytes_per_ns * (1 if op == "send" else ranks - 1)
+        return size_bytes * bus_factor(op, ranks) / rate
 
 
 @dataclass(frozen=True)
@@ -108,7 +160,7 @@ def series_of(points: Iterable[Point]) -> dict[tuple[str, int], Series]:
 
 
 def _full_name(gpu: str, names: list[str]) -> str:
-    """The listed name that ends with the given one, else the first that has it in it."""
+    """The listed name that ends with the given one, else the first that contains it."""
     asked = gpu.lower()
     for matches in (
         [n for n in names if n.lower() == asked or n.lower().endswith(f" {asked}")],

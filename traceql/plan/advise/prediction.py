@@ -1,127 +1,25 @@
-"""The step time of a layout, what users would see of it, and how uncertain that is."""
+"""What users would see of a layout, from its step times, and how uncertain that is."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from traceql.plan.advise.communication import CollectiveNs, communication
-from traceql.plan.advise.layouts import (
-    Layout,
-    Load,
-    decode,
-    fullest_rank,
-    prefill,
-    replicas_are_apart,
-    stage_sizes,
-)
+from traceql.plan.advise.layouts import Layout, decode, prefill
 from traceql.plan.advise.models import Model
-from traceql.plan.advise.role_times import (
-    EVERY_STAGE,
-    EXPERTS,
-    FIRST_STAGE,
-    LAST_STAGE,
-    Evidence,
-    RoleTimes,
-)
+from traceql.plan.advise.role_times import Evidence
+from traceql.plan.advise.step_time import CollectiveNs, StepTime, step_time
 
-
-@dataclass(frozen=True)
-class StepTime:
-    """One pass of one batch through all stages, ns.
-
-    Attributes:
-        ns: from the first stage to the end of the last.
-        slowest_stage_ns: of which the next batch has to wait.
-        computing_ns, communication_ns, idle_ns: the parts of `ns`.
-        least_ns: computing at the peaks of the GPU, without anything else.
-        unknown: the parts that are missing in all of these.
-    """
-
-    ns: float
-    slowest_stage_ns: float
-    computing_ns: float
-    communication_ns: float
-    idle_ns: float
-    least_ns: float
-    unknown: tuple[str, ...]
-
-
-def step_time(
-    model: Model,
-    layout: Layout,
-    load: Load,
-    evidence: Evidence,
-    collective_ns: CollectiveNs,
-) -> StepTime | None:
-    """The step of one replica; None if the evidence does not have the times of its roles."""
-    times = _times(model, layout, load, evidence)
-    if times is None:
-        return None
-    sent = communication(model, layout, load, collective_ns)
-    sizes = stage_sizes(model.layers, layout.pp)
-    computed = [_of_stage(times.ns, n, sizes) for n in range(layout.pp)]
-    least = [_of_stage(times.least_ns, n, sizes) for n in range(layout.pp)]
-    moved = [size * sent.layer_ns for size in sizes]
-    moved[0] += sent.first_ns
-    moved[-1] += sent.last_ns
-    handed = (layout.pp - 1) * sent.hand_over_ns
-    idle = times.ns.get("idle", 0.0)
-    stages = [a + b for a, b in zip(computed, moved, strict=True)]
-    return StepTime(
-        ns=sum(stages) + handed,
-        slowest_stage_ns=max(stages) + sent.hand_over_ns,
-        computing_ns=sum(computed) - idle,
-        communication_ns=sum(moved) + handed,
-        idle_ns=idle,
-        least_ns=sum(least),
-        unknown=times.unknown,
-    )
-
-
-def _times(model: Model, layout: Layout, load: Load, evidence: Evidence) -> RoleTimes | None:
-    """The times of a rank; of experts that are spread over replicas, those of the fullest rank."""
-    own = evidence.times(load, layout.tp)
-    if own is None or model.sizes.experts is None or not layout.ep:
-        return own
-    replicas = 1 if replicas_are_apart(layout) else layout.dp
-    all_loads = load.of_replicas(replicas)
-    spread = evidence.times(all_loads, layout.expert_ranks)
-    if spread is None:
-        return None
-    ratio = fullest_rank(model.sizes.experts, layout.expert_ranks, all_loads.tokens)
-    experts = {role: ns * ratio for role, ns in spread.ns.items() if role in EXPERTS}
-    least = {role: ns for role, ns in spread.least_ns.items() if role in EXPERTS}
-    return RoleTimes({**own.ns, **experts}, {**own.least_ns, **least}, own.unknown)
-
-
-def _of_stage(ns: Mapping[str, float], number: int, sizes: list[int]) -> float:
-    """The time of one stage, which has its share of the layers."""
-    share = sizes[number] / sum(sizes)
-    is_first, is_last = number == 0, number == len(sizes) - 1
-    total = 0.0
-    for role, whole in ns.items():
-        if role in FIRST_STAGE:
-            total += whole * is_first
-        elif role in LAST_STAGE:
-            total += whole * is_last
-        elif role in EVERY_STAGE:
-            total += whole
-        else:
-            total += whole * share
-    return total
-
-
-# Worst errors of predicted steps, percent; docs/advise.md and docs/definitions.md ("What if").
+# Worst errors of predicted steps, percent; docs/advise.md, docs/definitions.md ("What if").
 _OTHER_BATCH = 11.0
 _OTHER_TP = 12.5
 _OTHER_GPU = 15.0
-_NOT_CHECKED = 25.0  # stages, spread experts: nothing or one recording to check them with
+_NOT_CHECKED = 25.0  # stages and spread experts: at most one recording to check them with
 _DEFAULTS_ABOVE = 1.5  # an allowance: recorded decode steps took 0.89 to 0.97 of the defaults
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The least and the most that a time may be, in relation to the predicted time."""
+    """Bounds of a time / the predicted time."""
 
     low: float
     high: float
@@ -153,34 +51,33 @@ NOT_MEASURED = MeasuredErrors()
 def spread_of(
     evidence: Evidence, layout: Layout, step: StepTime, errors: MeasuredErrors = NOT_MEASURED
 ) -> Spread:
-    """That of a prediction, no less than the errors that were found where points were measured.
+    """The uncertainty of a prediction, at least as wide as its errors at measured points.
 
-    Without a recording and without a measured point of the layout, it reaches from the floor to
-    what the slowest step took.
+    Without a recording and a measured point of the layout, it reaches from the floor to what the
+    slowest recorded step took.
     """
     if not evidence.is_recorded and layout not in errors.by_layout:
-        usual = Spread(min(1.0, step.least_ns / step.ns), _DEFAULTS_ABOVE)
+        default = Spread(min(1.0, step.least_ns / step.ns), _DEFAULTS_ABOVE)
     else:
         share = max(_OTHER_BATCH, evidence.error_pct, *_changes(evidence, layout)) / 100
-        usual = Spread(1 / (1 + share), 1 + share)
-    return _with_errors(usual, errors.counting_for(layout))
-
-
-def _with_errors(usual: Spread, errors: Sequence[float]) -> Spread:
-    """Also as wide as the largest error, and so wide that each measured time is within it."""
-    worst = max(map(abs, errors), default=0.0)
-    measured = [1 / (1 + error) for error in errors]
-    return Spread(min(usual.low, 1 / (1 + worst), *measured), max(usual.high, 1 + worst, *measured))
+        default = Spread(1 / (1 + share), 1 + share)
+    # At least as wide as the largest error, and so wide that it contains each measured time.
+    counting = errors.counting_for(layout)
+    worst = max(map(abs, counting), default=0.0)
+    measured = [1 / (1 + error) for error in counting]
+    return Spread(
+        min(default.low, 1 / (1 + worst), *measured), max(default.high, 1 + worst, *measured)
+    )
 
 
 def _changes(evidence: Evidence, layout: Layout) -> list[float]:
-    """The errors of what differs from the recording."""
+    """The errors for what differs from the recording."""
     found = [0.0]
     if not evidence.is_recorded:
         return found
     if layout.tp != evidence.recorded_tp:
         found.append(_OTHER_TP)
-    if evidence.is_elsewhere:
+    if evidence.is_other_gpu:
         found.append(_OTHER_GPU)
     if layout.pp > 1 or (layout.ep and layout.dp > 1):
         found.append(_NOT_CHECKED)
@@ -189,7 +86,7 @@ def _changes(evidence: Evidence, layout: Layout) -> list[float]:
 
 @dataclass(frozen=True)
 class Requests:
-    """The requests that are served: tokens of each prompt and of each answer."""
+    """Tokens of each prompt and of each answer."""
 
     prompt_tokens: int
     output_tokens: int
@@ -212,13 +109,13 @@ class Prediction:
     Attributes:
         requests: at the same time, in all replicas together.
         step: the decode step of one batch of a replica.
-        step_ns: how often each request of a replica gets a token while no prompt is processed.
+        step_ns: interval between tokens of a request while no prompt is processed.
         prompt: the step that processes one whole prompt.
         ttft_ns: until the first token, without waiting in a queue.
-        tpot_ns: mean time of each further token; prompts of other requests are processed between.
+        tpot_ns: mean time of each further token, including steps with prompts of other requests.
         tokens_per_s: generated by all replicas together.
-        spread: by how much all times may be wrong.
-        has_recorded_prompts: whether prompts follow from recorded ones.
+        spread: the uncertainty of all times.
+        has_recorded_prompts: whether the times of prompts come from the recording.
     """
 
     layout: Layout
@@ -239,11 +136,11 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Predictor:
-    """What all predictions of one question have in common.
+    """Predicts layouts from one source of evidence.
 
     Attributes:
-        prompt_evidence: where times of prompts come from, if the evidence does not have them.
-        errors: of the same predictions, where points were measured.
+        prompt_evidence: for prompts, if the evidence does not have their times.
+        errors: of the same predictions at measured points.
     """
 
     model: Model
@@ -285,14 +182,14 @@ class Predictor:
         )
 
     def prompts(self, layout: Layout, number: int) -> tuple[StepTime, bool]:
-        """The step that processes whole prompts, and whether it follows from recorded ones."""
+        """The step that processes whole prompts, and whether it comes from the recording."""
         load = prefill(self.requests.prompt_tokens, number)
         found = step_time(self.model, layout, load, self.evidence, self.collective_ns)
         if found is not None and not found.unknown:
             return found, self.evidence.is_recorded
-        usual = step_time(self.model, layout, load, self.prompt_evidence, self.collective_ns)
-        assert usual is not None, "defaults know every layout"
-        return usual, False
+        default = step_time(self.model, layout, load, self.prompt_evidence, self.collective_ns)
+        assert default is not None, "defaults cover every layout"
+        return default, False
 
 
 @dataclass(frozen=True)
@@ -321,8 +218,8 @@ def batch_times(
     together = min(per_replica, max(1, step_tokens // predictor.requests.prompt_tokens))
     prompts, _ = predictor.prompts(layout, together)
     # As numbers of full steps; the last one may have fewer prompts.
-    places = range(1, per_replica + 1)
-    done = median(min(-(-place // together) * together, per_replica) for place in places) / together
+    numbers = range(1, per_replica + 1)
+    done = median(min(-(-n // together) * together, per_replica) for n in numbers) / together
     later = per_replica / together - done
     answered = predictor.requests.output_tokens - 1
     return BatchTimes(

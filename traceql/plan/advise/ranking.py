@@ -1,4 +1,4 @@
-"""The goal, and the load and the layout that serve it best."""
+"""The goal of a deployment, and the load and layout that meet it best."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,16 +14,15 @@ _AIM = re.compile(r"(?:max|min)\s+\w+")
 _UNITS = {"us": 1e3, "ms": 1e6, "s": 1e9}
 _LIMITED = ("tpot", "ttft")
 AIMS = ("max throughput", "min tpot", "min gpus")
-_FORM = "write it as 'tpot < 20ms, ttft < 500ms, max throughput'"
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a deployment is for.
+    """Limits of latency, and what to optimize.
 
     Attributes:
-        aim: one of AIMS: what decides between layouts that keep the limits.
-        limits: the most that is allowed, ns, by metric: tpot or ttft.
+        aim: one of AIMS; ranks the layouts that meet the limits.
+        limits: upper limits, ns, by metric: tpot or ttft.
     """
 
     aim: str
@@ -31,16 +30,20 @@ class Goal:
 
 
 def parsed_goal(text: str) -> Goal:
-    """The goal in a text; without an aim it is max throughput.
+    """Parses a goal; the default aim is max throughput.
 
     Raises:
-        GoalInvalid: a part of it is neither a limit nor an aim, or it contradicts itself.
+        GoalInvalid: a part is neither a limit nor an aim, or the goal contradicts itself.
     """
     aims: list[str] = []
     limits: dict[str, float] = {}
     for part in (part.strip().lower() for part in text.split(",")):
         if _AIM.fullmatch(part):
-            aims.append(_aim(" ".join(part.split())))
+            aim = " ".join(part.split())
+            if aim not in AIMS:
+                hint = suggestion(aim, AIMS) or f"use one of {', '.join(AIMS)}"
+                raise GoalInvalid(f"the goal has no aim '{aim}'; {hint}")
+            aims.append(aim)
             continue
         metric, ns = _limit(part)
         if metric in limits:
@@ -51,17 +54,13 @@ def parsed_goal(text: str) -> Goal:
     return Goal(aims[0] if aims else AIMS[0], limits)
 
 
-def _aim(part: str) -> str:
-    if part not in AIMS:
-        hint = suggestion(part, AIMS) or f"use one of {', '.join(AIMS)}"
-        raise GoalInvalid(f"the goal has no aim '{part}'; {hint}")
-    return part
-
-
 def _limit(part: str) -> tuple[str, float]:
     found = _LIMIT.fullmatch(part)
     if not found:
-        raise GoalInvalid(f"cannot understand '{part}' in the goal; {_FORM}")
+        raise GoalInvalid(
+            f"cannot parse '{part}' in the goal; write it as 'tpot < 20ms, ttft < 500ms, "
+            "max throughput'"
+        )
     metric, unit = found["metric"], found["unit"]
     if metric not in _LIMITED:
         hint = suggestion(metric, _LIMITED) or f"use {' or '.join(_LIMITED)}"
@@ -72,15 +71,15 @@ def _limit(part: str) -> tuple[str, float]:
 
 
 _MOST_REQUESTS = 256  # of a replica: vLLM's own default for max_num_seqs
-_NEAR = 0.1  # numbers of requests that differ by no more than this share are not told apart
+_NEAR = 0.1  # relative; bisection stops at this distance
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A layout with the number of requests that serves the goal best.
+    """A layout with the number of requests that meets the goal best.
 
     Attributes:
-        prediction: None if the layout does not fit or nothing predicts it.
+        prediction: None if the layout does not fit or cannot be predicted.
         why_not: why it cannot be chosen; None if it can.
     """
 
@@ -90,13 +89,13 @@ class Candidate:
     why_not: str | None
 
 
-def most_requests(layout: Layout, memory: Memory) -> int:
-    """The most requests at a time that a replica can be given."""
+def max_requests(layout: Layout, memory: Memory) -> int:
+    """The most requests at a time of a replica."""
     return min(memory.requests // layout.dp, _MOST_REQUESTS * layout.pp)
 
 
-def numbers_of_requests(layout: Layout, most: int) -> Iterator[int]:
-    """The numbers of requests that a replica is tried with: doubled ones in each of its stages."""
+def request_counts(layout: Layout, most: int) -> Iterator[int]:
+    """The numbers of requests to predict for a replica: powers of two per pipeline stage."""
     if layout.pp > 1:
         yield 1
     number = layout.pp
@@ -105,10 +104,10 @@ def numbers_of_requests(layout: Layout, most: int) -> Iterator[int]:
         number *= 2
 
 
-def between(found: Sequence[Prediction], goal: Goal) -> int | None:
-    """A number of requests between the most that keep the limits and the fewest more that do not.
+def bisected_requests(found: Sequence[Prediction], goal: Goal) -> int | None:
+    """A number of requests between the most that meet the limits and the next larger one tried.
 
-    None if there is none, or if they are near each other.
+    None if there is none, or if the two are near each other.
     """
     kept = [one for one in found if not _broken(one, goal)]
     if not kept:
@@ -122,10 +121,8 @@ def between(found: Sequence[Prediction], goal: Goal) -> int | None:
 
 
 def best(predictions: Iterable[Prediction], goal: Goal) -> tuple[Prediction | None, str | None]:
-    """The prediction that serves the goal best, and why it does not keep a limit."""
+    """The prediction that meets the goal best, and which limits it breaks."""
     found = list(predictions)
-    if not found:
-        return None, None
     kept = [one for one in found if not _broken(one, goal)]
     if kept:
         return max(kept, key=lambda one: merit(one, goal)), None
@@ -134,7 +131,7 @@ def best(predictions: Iterable[Prediction], goal: Goal) -> tuple[Prediction | No
 
 
 def ranked(candidates: Iterable[Candidate], goal: Goal) -> list[Candidate]:
-    """Those that can be chosen, the best first; then the others."""
+    """Candidates that can be chosen, the best first; then the others."""
     return sorted(candidates, key=lambda one: (one.why_not is not None, *_order(one, goal)))
 
 
@@ -147,17 +144,24 @@ def _order(candidate: Candidate, goal: Goal) -> tuple[float, ...]:
     return (0, *(-value for value in merit(found, goal)))
 
 
-def merit(prediction: Prediction, goal: Goal) -> tuple[float, ...]:
-    """What is more for what serves the aim better."""
+def merit(prediction: Prediction, goal: Goal) -> tuple[float, float]:
+    """Larger for what meets the aim better."""
+    return aim_order(goal, prediction.layout, prediction.tpot_ns, prediction.tokens_per_s)
+
+
+def aim_order(
+    goal: Goal, layout: Layout, tpot_ns: float, tokens_per_s: float
+) -> tuple[float, float]:
+    """Larger for what meets the aim better."""
     if goal.aim == "min tpot":
-        return (-prediction.tpot_ns, prediction.tokens_per_s)
+        return -tpot_ns, tokens_per_s
     if goal.aim == "min gpus":
-        return (-prediction.layout.gpus, prediction.tokens_per_s)
-    return (prediction.tokens_per_s, -prediction.layout.gpus)
+        return -layout.gpus, tokens_per_s
+    return tokens_per_s, -layout.gpus
 
 
-def overlapping(candidates: Iterable[Candidate], goal: Goal) -> list[Layout]:
-    """The layouts that may be as good as the first one, given how sure the predictions are."""
+def tied_layouts(candidates: Iterable[Candidate], goal: Goal) -> list[Layout]:
+    """The layouts that may be as good as the first one, within the uncertainty of predictions."""
     first, *others = [one for one in candidates if one.why_not is None and one.prediction]
     assert first.prediction
     return [
@@ -176,7 +180,7 @@ def _may_be_as_good(other: Prediction, first: Prediction, goal: Goal) -> bool:
 
 
 def _broken(prediction: Prediction, goal: Goal) -> list[str]:
-    """The limits that it does not keep, as text."""
+    """The limits that it does not meet, as text."""
     return [
         f"{metric} {_value(prediction, metric) / 1e6:.1f} ms is above {limit / 1e6:g} ms"
         for metric, limit in goal.limits.items()
@@ -192,8 +196,8 @@ def _value(prediction: Prediction, metric: str) -> float:
     return prediction.tpot_ns if metric == "tpot" else prediction.ttft_ns
 
 
-def may_break(prediction: Prediction, goal: Goal) -> list[str]:
-    """The limits that it keeps, but might not, given how sure the prediction is."""
+def uncertain_limits(prediction: Prediction, goal: Goal) -> list[str]:
+    """The limits that it meets, but may miss within its uncertainty."""
     return [
         metric
         for metric, limit in goal.limits.items()

@@ -1,4 +1,4 @@
-"""How long the roles of a model take on one rank: recorded, or from peaks."""
+"""The times of the roles of a model on one rank: recorded, or from peaks."""
 
 import json
 import re
@@ -37,42 +37,39 @@ class RoleTimes:
 
 
 class Evidence(Protocol):
-    """Where the times of roles come from."""
+    """A source of the times of roles.
+
+    Its properties: whether the times come from a recording; the tensor-parallel size of the
+    recording; whether the wanted GPU is another one than the recorded; and the error on the
+    recorded decode steps in percent, 0 if it could not be checked.
+    """
 
     @property
-    def is_recorded(self) -> bool:
-        """Whether the times follow from a recording, not from defaults."""
-        ...
+    def is_recorded(self) -> bool: ...
 
     @property
-    def recorded_tp(self) -> int | None:
-        """The tensor-parallel size of the recording."""
-        ...
+    def recorded_tp(self) -> int | None: ...
 
     @property
-    def is_elsewhere(self) -> bool:
-        """Whether the asked GPU is another one than that of the recording."""
-        ...
+    def is_other_gpu(self) -> bool: ...
 
     @property
-    def error_pct(self) -> float:
-        """Error of the method on the recorded decode steps; 0 if it could not be checked."""
-        ...
+    def error_pct(self) -> float: ...
 
     def times(self, load: Load, tp: int) -> RoleTimes | None:
         """The times on one of `tp` ranks; None if this source does not have them."""
         ...
 
 
-_FROM_CACHE = ("activations", "kv_write", "gather")  # bytes that count even if they are few
+_ALWAYS_HBM = ("activations", "kv_write", "gather")  # counted even if they fit into the L2 cache
 
 
 @dataclass(frozen=True)
 class PartFloor:
-    """Least times of one part of one layer at the peaks, ns.
+    """The floor of one part of one layer, ns.
 
     Attributes:
-        layers: how many layers have it so; 1 outside layers.
+        layers: number of layers with the same part; 1 outside layers.
     """
 
     part: Part
@@ -89,9 +86,9 @@ def floors(model: Model, machine: Machine, load: Load, tp: int) -> Iterator[Part
     """The floors of all parts on one of `tp` ranks.
 
     Raises:
-        UnknownGpu: the GPU's peak of a type of numbers is not known.
+        UnknownGpu: the GPU's peak of a number type is not known.
     """
-    for part, layers in _alike(model, tp).items():
+    for part, layers in _distinct_parts(model, tp).items():
         flops = _flops(part, load)
         rate = machine.flops_per_ns.get(part.dtype or "")
         if flops and rate is None:
@@ -102,7 +99,7 @@ def floors(model: Model, machine: Machine, load: Load, tp: int) -> Iterator[Part
 
 
 @cache
-def _alike(model: Model, tp: int) -> Mapping[Part, int]:
+def _distinct_parts(model: Model, tp: int) -> Mapping[Part, int]:
     """The distinct parts of a rank, and how many layers have each."""
     return Counter(replace(part, layer=None) for part in parts(model.sizes, model.formats, tp))
 
@@ -113,33 +110,33 @@ def _rows(part: Part, load: Load) -> int:
 
 def _flops(part: Part, load: Load) -> float:
     pairs = part.context_pair * load.context_pairs + part.generation_pair * load.generation_pairs
-    return part.flops_per_row * _rows(part, load) + pairs * _seen(part, load)
+    return part.flops_per_row * _rows(part, load) + pairs * _window_share(part, load)
 
 
-def _seen(part: Part, load: Load) -> float:
-    """Share of a request's tokens that its attention window leaves."""
+def _window_share(part: Part, load: Load) -> float:
+    """Share of a request's tokens within the attention window."""
     return min(1.0, part.window / load.length) if part.window else 1.0
 
 
 def _bytes(model: Model, machine: Machine, part: Part, load: Load) -> float:
     rows, element = _rows(part, load), model.formats.plain.input_bytes
     weights = (part.weight_bytes or 0.0) * _touched(part, rows) + part.gathered * rows
-    cache = part.kv_written * rows + part.kv_read * load.kv_tokens * _seen(part, load)
+    cache = part.kv_written * rows + part.kv_read * load.kv_tokens * _window_share(part, load)
     tensors = [size * rows for size in part.tensors]
-    if part.formula not in _FROM_CACHE:
+    if part.formula not in _ALWAYS_HBM:
         tensors = [size for size in tensors if size > machine.l2_bytes]
     return weights + cache * element + sum(tensors)
 
 
 def _touched(part: Part, rows: int) -> float:
-    """Expected share of the experts that equally likely choices of so many rows touch."""
+    """Expected share of the experts that so many rows use, if all are equally likely."""
     if not (part.experts and part.top_k):
         return 1.0
     return 1 - (1 - part.top_k / part.experts) ** rows
 
 
-# Decode steps of Qwen3-8B on an H200: products read their weights at 0.9 of the peak and take
-# some microseconds to start. docs/advise.md has the numbers.
+# Decode steps of Qwen3-8B on an H200: GEMMs read their weights at 0.9 of the peak and take some
+# microseconds to start. docs/advise.md has the numbers.
 MEMORY_SHARE = 0.9
 COMPUTE_SHARE = 0.75
 _START_NS = {"product": 5_000, "experts": 10_000, "attention": 12_000, "latent_attention": 12_000}
@@ -150,32 +147,32 @@ _SAMPLING_NS = 50_000  # sampling, inputs and copies
 
 @dataclass(frozen=True)
 class DefaultTimes:
-    """The defaults for a model on a kind of GPU."""
+    """Floors with default efficiencies, for a model on a kind of GPU."""
 
     model: Model
     machine: Machine
     is_recorded: bool = False
     recorded_tp: int | None = None
-    is_elsewhere: bool = False
+    is_other_gpu: bool = False
     error_pct: float = 0.0
 
     def times(self, load: Load, tp: int) -> RoleTimes:
         ns: dict[str, float] = defaultdict(float)
         least: dict[str, float] = defaultdict(float)
         for one in floors(self.model, self.machine, load, tp):
-            ns[one.part.role] += one.layers * _usual_ns(one)
+            ns[one.part.role] += one.layers * _default_ns(one)
             least[one.part.role] += one.layers * one.ns
         ns["sample"] = _SAMPLING_NS
         return RoleTimes(ns, least)
 
 
-def _usual_ns(one: PartFloor) -> float:
+def _default_ns(one: PartFloor) -> float:
     start = _START_NS.get(one.part.formula, _SMALL_START_NS) + _GAP_NS
     return max(one.compute_ns / COMPUTE_SHARE, one.memory_ns / MEMORY_SHARE) + start
 
 
-_SPLIT = (1, 2, 4, 8, 16)  # tensor-parallel sizes that whatif knows
-_WHAT = """
+_TP_SIZES = (1, 2, 4, 8, 16)  # of the query whatif
+_RECORDING = """
     SELECT
         layout.tp_size, layout.pp_size, trace.device_name,
         model_config.document, model_config.path,
@@ -188,7 +185,7 @@ _WHAT = """
     ORDER BY layout.rank
     LIMIT 1
 """
-# Where sizes were measured (in a peaks.json that was loaded), the curve has no recorded ones.
+# Measured sizes (of a loaded peaks.json) replace the recorded ones.
 _POINTS = """
     SELECT op, ranks, from_bytes AS bytes, ns
     FROM transfer_curve
@@ -197,19 +194,19 @@ _POINTS = """
         AND op <> 'peer_copy' AND device_name = $device
     ORDER BY op, ranks, bytes
 """
-_ELSEWHERE = ("communication", "waiting", "total")  # told by others, or not at all
+_OTHER_KINDS = ("communication", "waiting", "total")  # predicted elsewhere, or not at all
+_LISTED_GPUS = "SELECT COALESCE(example, device) AS name FROM data_sheet_peak"
 _OUTSIDE_LAYERS = FIRST_STAGE | LAST_STAGE | EVERY_STAGE
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A loaded run that predictions start from.
+    """A loaded run to predict from.
 
     Attributes:
-        model: what it recorded.
         tp: its tensor-parallel size.
-        points: the times of its operations.
-        memory_bytes: of its GPU; None if it does not say.
+        points: the times of its collectives.
+        memory_bytes: of its GPU; None if unknown.
     """
 
     trace: Database
@@ -226,14 +223,14 @@ def recording(trace: Database) -> Recording:
     Raises:
         TraceqlError: it has no model configuration, or several pipeline stages.
     """
-    found: dict[str, Any] = next(iter(trace.select(_WHAT)), {})
+    found: dict[str, Any] = next(iter(trace.select(_RECORDING)), {})
     path = trace.path
     if not found.get("document"):
         raise TraceqlError(f"{path} has no model configuration; load it with --model-config")
     if not found["tp_size"] or not found["device_name"]:
-        raise TraceqlError(f"{path} does not say its layout and GPU; load all ranks of a run")
+        raise TraceqlError(f"{path} does not have its layout and GPU; load all ranks of a run")
     if found["pp_size"] != 1:
-        raise TraceqlError(f"{path} has pipeline stages; give a recording of one stage")
+        raise TraceqlError(f"{path} has pipeline stages; use a recording without them")
     name = found["name"] or found["path"]
     points = [
         (row["op"], row["ranks"], float(row["bytes"]), float(row["ns"]))
@@ -246,36 +243,40 @@ def recording(trace: Database) -> Recording:
 
 
 class RecordedTimes:
-    """What a recording says of a model with the same layers, on a GPU of any kind.
-
-    Attributes:
-        recorded_tp: the tensor-parallel size of the recording.
-        is_elsewhere: whether the asked GPU is not the recorded one.
-        error_pct: of the method on the recorded decode steps; 0 if it could not be checked.
+    """Times scaled from a recording of a model with the same layers, on any kind of GPU.
 
     Raises:
         UnknownModel: the recording is of another model.
-        UnknownGpu: the asked GPU is not in the recording's list of peaks.
+        UnknownGpu: the wanted GPU is not in the recording's list of peaks.
     """
 
     is_recorded = True
 
     def __init__(self, recording: Recording, model: Model, machine: Machine) -> None:
         self._recording, self._model, self._machine = recording, model, machine
-        self._known: dict[tuple[Load, int], RoleTimes | None] = {}
+        self._cache: dict[tuple[Load, int], RoleTimes | None] = {}
         self.recorded_tp = recording.tp
-        self.is_elsewhere = machine.name != recording.device_name
-        _require_same_layers(recording, model)
-        if self.is_elsewhere:
-            _require_listed(recording, machine)
+        self.is_other_gpu = machine.name != recording.device_name
+        path = recording.trace.path
+        if not has_layers_of(model, recording.model):
+            raise UnknownModel(
+                f"{path} is a recording of another model than {model.name}; omit --run, or record "
+                "that model"
+            )
+        if self.is_other_gpu:
+            listed = recording.trace.select(_LISTED_GPUS)
+            if machine.name not in {row["name"] for row in listed}:
+                raise UnknownGpu(
+                    f"{path} does not list {machine.name}; load the recording with --peaks"
+                )
         *_, total = recording.trace.query("whatif", no_wait=True).rows() or [{"error_pct": None}]
         self.error_pct: float = total["error_pct"] or 0.0
 
     def times(self, load: Load, tp: int) -> RoleTimes | None:
-        """None if no step of the phase was recorded, or whatif does not know the size."""
-        if (load, tp) not in self._known:
-            self._known[load, tp] = self._predicted(load, tp) if tp in _SPLIT else None
-        return self._known[load, tp]
+        """None if no step of the phase was recorded, or whatif does not have the size."""
+        if (load, tp) not in self._cache:
+            self._cache[load, tp] = self._predicted(load, tp) if tp in _TP_SIZES else None
+        return self._cache[load, tp]
 
     def _predicted(self, load: Load, tp: int) -> RoleTimes | None:
         rows = self._recording.trace.query(
@@ -285,14 +286,17 @@ class RecordedTimes:
             tp=tp,
             phase=load.phase,
             no_wait=True,
-            peak=_pattern(self._machine.name) if self.is_elsewhere else None,
+            peak=f"^{re.escape(self._machine.name)}$" if self.is_other_gpu else None,
         ).rows()
-        known = [row for row in rows if row["kind"] not in _ELSEWHERE]
+        known = [row for row in rows if row["kind"] not in _OTHER_KINDS]
         if not known:
             return None
         ns: dict[str, float] = defaultdict(float)
+        # Times of layers are scaled to the number of layers of the model.
+        scale = self._model.layers / self._recording.model.layers
         for row in known:
-            ns[_role(row)] += (row["predicted_ns"] or 0.0) * self._scale(_role(row))
+            role = "idle" if row["kind"] == "idle" else row["part"]
+            ns[role] += (row["predicted_ns"] or 0.0) * (1.0 if role in _OUTSIDE_LAYERS else scale)
         least: dict[str, float] = defaultdict(float)
         for one in floors(self._model, self._machine, load, tp):
             least[one.part.role] += one.layers * one.ns
@@ -300,34 +304,3 @@ class RecordedTimes:
         ns["attention"] = max(ns["attention"], least["attention"])
         unknown = [row["part"] for row in known if row["predicted_ns"] is None]
         return RoleTimes(ns, least, tuple(unknown))
-
-    def _scale(self, role: str) -> float:
-        """How many layers the model has for each recorded one."""
-        if role in _OUTSIDE_LAYERS:
-            return 1.0
-        return self._model.layers / self._recording.model.layers
-
-
-def _require_same_layers(recording: Recording, model: Model) -> None:
-    if not has_layers_of(model, recording.model):
-        raise UnknownModel(
-            f"{recording.trace.path} is a recording of another model than {model.name}; leave "
-            "--run out, or record that model"
-        )
-
-
-def _require_listed(recording: Recording, machine: Machine) -> None:
-    listed = "SELECT COALESCE(example, device) AS name FROM data_sheet_peak"
-    if machine.name not in {row["name"] for row in recording.trace.select(listed)}:
-        path = recording.trace.path
-        raise UnknownGpu(f"{path} does not list {machine.name}; load the recording with --peaks")
-
-
-def _role(row: dict[str, Any]) -> str:
-    part: str = row["part"]
-    return "idle" if row["kind"] == "idle" else part
-
-
-def _pattern(name: str) -> str:
-    """A regular expression for this name alone."""
-    return f"^{re.escape(name)}$"

@@ -1,18 +1,16 @@
-"""Reads what nccl-tests writes with -J, as of its version 2.19 (src/util.cu).
+"""Reads the JSON of nccl-tests -J, as of version 2.19 (src/util.cu).
 
-Its environment, which the file has too, is not kept: it may hold secrets.
+The environment in the file is not kept: it may hold secrets.
 """
 
 import re
-from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from traceql.database.loading.peaks import Collective, Source
-from traceql.plan.limits.found import Found
-from traceql.plan.limits.series import bus_factor
+from traceql.database.loading.peaks import SCHEMA_VERSION, Collective, PeaksDocument, Source
+from traceql.plan.limits.collective_time import bus_factor
 from traceql.util.files import Unusable
 
 PROGRAM = "nccl-tests"
@@ -84,29 +82,29 @@ def is_report(value: object) -> bool:
     return isinstance(value, dict) and {"args", "config", "results"} <= value.keys()
 
 
-def found(report: Report, file: str) -> Found:
+def peaks(report: Report, file: str) -> PeaksDocument:
     """The rows that are not empty; each is the out-of-place run, or else the in-place one.
 
     Raises:
-        Unusable: it is another test, has wrong results, or does not have the time of the GPUs.
+        Unusable: it is another test, has wrong results, or lacks the time of the GPUs.
     """
-    op = _op(report)
-    _require_one_kind(report.results)
-    ranks = _ranks(report)
+    op, ranks = _op(report), _ranks(report.config)
     rows = [
         _collective(number, row, op, ranks) for number, row in enumerate(report.results) if row.size
     ]
     if not rows:
         raise Unusable("it has no results of a size above 0; run the test again")
-    return Found(
+    code = report.nccl_version  # since NCCL 2.9, 22809 is 2.28.9
+    version = code and f"NCCL {code // 10000}.{code // 100 % 100}.{code % 100}"
+    source = Source(program=PROGRAM, file=file, version=version or None, started=report.start_time)
+    return PeaksDocument(
+        schema_version=SCHEMA_VERSION,
         device_name=report.config.devices[0].device_info.strip(),
-        source=Source(
-            program=PROGRAM,
-            file=file,
-            version=_version(report.nccl_version),
-            started=report.start_time,
-        ),
+        measured=report.start_time or "",
+        memory=[],
+        products=[],
         collectives=rows,
+        sources=[source],
     )
 
 
@@ -116,21 +114,17 @@ def _op(report: Report) -> _Op:
     if test is None or test[1] not in _OPS:
         known = ", ".join(f"{name}_perf" for name in _OPS)
         raise Unusable(f"args[0] is '{program}', not one of {known}; import these tests alone")
-    return _OPS[test[1]]
-
-
-def _require_one_kind(rows: Sequence[_Row]) -> None:
-    kinds = sorted({f"{row.type} {row.redop}" for row in rows})
+    kinds = sorted({f"{row.type} {row.redop}" for row in report.results})
     if len(kinds) > 1:
         raise Unusable(
             f"it has results of several types or operations ({', '.join(kinds)}); "
             "run the test with one -d and one -o"
         )
+    return _OPS[test[1]]
 
 
-def _ranks(report: Report) -> int:
+def _ranks(config: _Config) -> int:
     """Each process of the first group has equally many threads, and these equally many GPUs."""
-    config = report.config
     processes = [one for one in config.devices if one.group == config.devices[0].group]
     ranks = len(processes) * config.nthreads * config.ngpus
     if ranks < 2:
@@ -150,8 +144,8 @@ def _collective(number: int, row: _Row, op: _Op, ranks: int) -> Collective:
         raise Unusable(f"{place}.time is {times.time!r}, not a number of microseconds")
     if isinstance(times.nwrong, float | int) and times.nwrong > 0:
         raise Unusable(
-            f"{place}.nwrong is {times.nwrong:.0f}: GPUs or links corrupt data, and times of wrong "
-            "results count for nothing; repair the machine and run the test again"
+            f"{place}.nwrong is {times.nwrong:.0f}: GPUs or links corrupt data, so its times are "
+            "invalid; repair the machine and run the test again"
         )
     _require_factor(place, times, bus_factor(op, ranks), ranks)
     return Collective(
@@ -160,7 +154,7 @@ def _collective(number: int, row: _Row, op: _Op, ranks: int) -> Collective:
 
 
 def _require_factor(place: str, times: _Times, factor: float, ranks: int) -> None:
-    """The two bandwidths tell the number of ranks, too."""
+    """Checks the number of ranks by the ratio of the two bandwidths."""
     alg, bus = times.alg_bw, times.bus_bw
     if isinstance(alg, str) or isinstance(bus, str) or alg < _LEAST_GBPS:
         return
@@ -169,8 +163,3 @@ def _require_factor(place: str, times: _Times, factor: float, ranks: int) -> Non
             f"{place}: bus_bw / alg_bw is {bus / alg:.3f}, which {ranks} ranks (processes x "
             f"nthreads x ngpus) do not have: {factor:.3f}; was the file changed?"
         )
-
-
-def _version(code: int | None) -> str | None:
-    """As of NCCL 2.9, 22809 stands for 2.28.9."""
-    return None if code is None else f"NCCL {code // 10000}.{code // 100 % 100}.{code % 100}"

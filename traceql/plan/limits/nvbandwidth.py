@@ -1,15 +1,20 @@
-"""Reads what nvbandwidth prints with -j, as of version 0.8 (json_output.cpp, testcases_ce.cpp)."""
+"""Reads the JSON of nvbandwidth -j, as of version 0.8 (json_output.cpp, testcases_ce.cpp)."""
 
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from traceql.database.loading.peaks import Collective, HostCopy, Memory, Source
-from traceql.plan.limits.found import Found
+from traceql.database.loading.peaks import (
+    SCHEMA_VERSION,
+    Collective,
+    HostCopy,
+    Memory,
+    PeaksDocument,
+    Source,
+)
 from traceql.util.files import Unusable
 
 PROGRAM = "nvbandwidth"
@@ -53,24 +58,15 @@ class Report(Struct, frozen=True):
     nvbandwidth: _Body
 
 
-@dataclass(frozen=True)
-class _Cell:
-    """A number of a matrix, GB/s."""
-
-    row: int
-    column: int
-    gbps: float
-
-
 def is_report(value: object) -> bool:
     return isinstance(value, dict) and PROGRAM in value
 
 
-def found(report: Report, file: str, *, buffer_mib: int) -> Found:
-    """Copies between GPUs, between them and the host, and within a GPU.
+def peaks(report: Report, file: str, *, buffer_mib: int) -> tuple[PeaksDocument, list[str]]:
+    """Copies between GPUs, between them and the host, and within a GPU; and the tests left out.
 
     Args:
-        buffer_mib: its --bufferSize: the file has bandwidths, and neither sizes nor times.
+        buffer_mib: the --bufferSize: the file has bandwidths, but no sizes and times.
 
     Raises:
         Unusable: a matrix is not one of its test, or there is none.
@@ -96,23 +92,26 @@ def found(report: Report, file: str, *, buffer_mib: int) -> Found:
     if not (copies or memory or host):
         reason = f": {body.error}" if body.error else ""
         raise Unusable(f"no copy in it was measured{reason}; run device_to_device_memcpy_read_ce")
-    return Found(
+    document = PeaksDocument(
+        schema_version=SCHEMA_VERSION,
         device_name=device_name,
-        source=Source(program=PROGRAM, file=file, version=body.version),
-        collectives=copies,
+        measured="",
         memory=memory,
+        products=[],
+        collectives=copies,
         host_copies=host,
-        left_out=left_out,
+        sources=[Source(program=PROGRAM, file=file, version=body.version)],
     )
+    return document, left_out
 
 
 def _device_name(devices: Sequence[str]) -> str:
     names = []
     for number, device in enumerate(devices):
-        shown = _DEVICE.match(device)
-        if shown is None:
+        match = _DEVICE.match(device)
+        if match is None:
             raise Unusable(f"'GPU Device list'[{number}] is not 'number: name (address): (host)'")
-        names.append(shown["name"])
+        names.append(match["name"])
     if len(set(names)) > 1:
         raise Unusable(
             f"it is of different GPUs ({', '.join(sorted(set(names)))}); measure one kind"
@@ -125,24 +124,24 @@ def _between_gpus(
 ) -> Iterator[Collective]:
     """A row for each pair and direction; for both at once the mean of the two directions.
 
-    A GPU of a row reads from those of the columns, or writes to them: the arrows in the file's
-    `bandwidth_description` point the other way, but not its code.
+    The GPU of a row reads from those of the columns, or writes to them, according to nvbandwidth's
+    code; the arrows in the file's `bandwidth_description` point the other way.
     """
     rows = test.bandwidth_matrix
     if parts["both"]:
         if len(rows) != _BLOCKS * gpus:
             raise Unusable(f"{place}.bandwidth_matrix has {len(rows)} rows, not {_BLOCKS} x {gpus}")
         rows = rows[2 * gpus :]
-    for cell in _cells(place, rows, gpus, gpus):
+    for row, column, gbps in _cells(place, rows, gpus, gpus):
         reads = parts["by"] == "read"
         yield Collective(
             op="peer_copy_both" if parts["both"] else "peer_copy",
             ranks=2,
             bytes=size,
-            ns=size / (cell.gbps / 2 if parts["both"] else cell.gbps),
+            ns=size / (gbps / 2 if parts["both"] else gbps),
             algorithm=_ALGORITHMS[parts["engine"]],
-            from_gpu=cell.column if reads else cell.row,
-            to_gpu=cell.row if reads else cell.column,
+            from_gpu=column if reads else row,
+            to_gpu=row if reads else column,
             source=PROGRAM,
         )
 
@@ -152,12 +151,12 @@ def _with_host(
 ) -> Iterator[HostCopy]:
     """A row for each GPU; with traffic the other way, the measured direction alone."""
     op = _HOST_OPS[parts["what"], parts["both"] is not None]
-    for cell in _cells(place, test.bandwidth_matrix, 1, gpus):
+    for _, gpu, gbps in _cells(place, test.bandwidth_matrix, 1, gpus):
         yield HostCopy(
             op=op,
-            gpu=cell.column,
+            gpu=gpu,
             bytes=size,
-            ns=size / cell.gbps,
+            ns=size / gbps,
             algorithm=_ALGORITHMS[parts["engine"]],
             source=PROGRAM,
         )
@@ -165,21 +164,19 @@ def _with_host(
 
 def _local(place: str, test: _Test, gpus: int, size: int) -> Iterator[Memory]:
     """Copies within each GPU: a byte is read and written, and the file counts it once."""
-    for cell in _cells(place, test.bandwidth_matrix, 1, gpus):
-        yield Memory(
-            op="copy", bytes=2 * size, ns=size / cell.gbps, gpu=cell.column, source=PROGRAM
-        )
+    for _, gpu, gbps in _cells(place, test.bandwidth_matrix, 1, gpus):
+        yield Memory(op="copy", bytes=2 * size, ns=size / gbps, gpu=gpu, source=PROGRAM)
 
 
-def _cells(place: str, rows: _Rows, height: int, width: int) -> Iterator[_Cell]:
-    """The numbers of a matrix of this size; pairs that do not reach each other have none."""
+def _cells(place: str, rows: _Rows, height: int, width: int) -> Iterator[tuple[int, int, float]]:
+    """Row, column and GB/s of a matrix of this size; pairs without a connection are left out."""
     if len(rows) != height or any(len(row) != width for row in rows):
         raise Unusable(f"{place}.bandwidth_matrix does not have {height} x {width} numbers")
     for row, texts in enumerate(rows):
         for column, text in enumerate(texts):
             if text != _ABSENT:
                 at = f"{place}.bandwidth_matrix[{row}][{column}]"
-                yield _Cell(row, column, _gbps(at, text))
+                yield row, column, _gbps(at, text)
 
 
 def _gbps(place: str, text: str) -> float:

@@ -1,4 +1,4 @@
-"""The tables of a peaks.json, by name."""
+"""The tables of a peaks.json, by name, and bandwidths between GPUs as matrices."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -6,16 +6,9 @@ from itertools import groupby
 from typing import Any
 
 from traceql.analysis.peaks.rows import SHIPPED, PeakRow, peak_rows
-from traceql.database.loading.peaks import PeaksDocument, Product
-from traceql.plan.limits.series import Series, collective_series, copies, host_copies
+from traceql.database.loading.peaks import Collective, PeaksDocument, Product
+from traceql.plan.limits.collective_time import COPIES, Series, collective_series
 from traceql.util.files import text
-
-
-def data_sheet(device_name: str) -> Mapping[str, PeakRow]:
-    """The row of each type of numbers; empty for a GPU that is not listed."""
-    rows = peak_rows(SHIPPED, text(SHIPPED))
-    return {row.dtype: row for row in rows if re.search(row.device, device_name)}
-
 
 Rows = list[dict[str, Any]]
 
@@ -23,31 +16,35 @@ _BYTES = {"bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5}  # of a number
 _FEW_TOKENS = 256  # rows up to which reading the weights may take longer than the arithmetic
 
 
+def data_sheet(device_name: str) -> Mapping[str, PeakRow]:
+    """The row of each number type; empty for a GPU that is not listed."""
+    rows = peak_rows(SHIPPED, text(SHIPPED))
+    return {row.dtype: row for row in rows if re.search(row.device, device_name)}
+
+
 def matmul(peaks: PeaksDocument) -> Rows:
     """A row for each shape and type: in bursts after pauses, and without a pause (sustained).
 
-    TFLOP/s of the fastest launch, where it is known; with few rows, also the bytes of weights that
-    were read per second, which limits them.
+    TFLOP/s of the fastest launch, where it is known; with few rows, also the weight bytes read per
+    second, which limit them. Products of a model are ordered by tokens, others by FLOPs.
     """
+
+    def key(one: Product) -> tuple[str, str, int, int, int, int]:
+        work = 0 if one.role else one.m * one.k * one.n
+        return one.dtype, one.role or "", work, one.k, one.n, one.m
+
     stated = data_sheet(peaks.device_name)
     return [
-        _shape(list(same), stated.get(key[0]))
-        for key, same in groupby(sorted(peaks.products, key=_product_key), _product_key)
+        _product_row(list(same), stated.get(dtype))
+        for (dtype, *_), same in groupby(sorted(peaks.products, key=key), key)
     ]
 
 
-def _product_key(one: Product) -> tuple[str, str, int, int, int, int]:
-    """Those of no model by their work, those of a model by the number of tokens."""
-    work = 0 if one.role else one.m * one.k * one.n
-    return one.dtype, one.role or "", work, one.k, one.n, one.m
-
-
-def _shape(rows: Sequence[Product], stated: PeakRow | None) -> dict[str, Any]:
+def _product_row(rows: Sequence[Product], stated: PeakRow | None) -> dict[str, Any]:
     first = rows[0]
     ns = {one.load or "sustained": one.fastest_ns or one.ns for one in rows}
     tflops = {load: 2e-3 * first.m * first.k * first.n / each for load, each in ns.items()}
     clocks = {one.load or "sustained": one.sm_clock_mhz for one in rows}
-    best = max(tflops.values())
     weights = first.k * first.n * _BYTES[first.dtype]
     return {
         "dtype": first.dtype,
@@ -57,7 +54,7 @@ def _shape(rows: Sequence[Product], stated: PeakRow | None) -> dict[str, Any]:
         "n": first.n,
         "burst_tflops": tflops.get("burst"),
         "sustained_tflops": tflops.get("sustained"),
-        "data_sheet_pct": 100 * best / stated.tflops if stated and stated.tflops else None,
+        "data_sheet_pct": _percent(max(tflops.values()), stated.tflops if stated else None),
         "weights_gbps": weights / min(ns.values()) if first.m <= _FEW_TOKENS else None,
         "burst_ns": ns.get("burst"),
         "sustained_ns": ns.get("sustained"),
@@ -68,34 +65,100 @@ def _shape(rows: Sequence[Product], stated: PeakRow | None) -> dict[str, Any]:
 def memory(peaks: PeaksDocument) -> Rows:
     """A row for each measurement of the GPU's memory; bytes are read and written ones."""
     stated = next((row.hbm_gbps for row in data_sheet(peaks.device_name).values()), None)
-    rows = []
-    for one in sorted(peaks.memory, key=lambda one: (one.op, one.bytes)):
-        ns = one.fastest_ns or one.ns
-        gbps = one.bytes / ns
-        rows.append(
-            {
-                "op": one.op,
-                "gpu": one.gpu,
-                "source": one.source,
-                "bytes": one.bytes,
-                "ns": ns,
-                "bandwidth_gbps": gbps,
-                "data_sheet_pct": 100 * gbps / stated if stated else None,
-                "sm_clock_mhz": one.sm_clock_mhz,
-            }
-        )
-    return rows
+    return [
+        {
+            "op": one.op,
+            "gpu": one.gpu,
+            "source": one.source,
+            "bytes": one.bytes,
+            "ns": (ns := one.fastest_ns or one.ns),
+            "bandwidth_gbps": one.bytes / ns,
+            "data_sheet_pct": _percent(one.bytes / ns, stated),
+            "sm_clock_mhz": one.sm_clock_mhz,
+        }
+        for one in sorted(peaks.memory, key=lambda one: (one.op, one.bytes))
+    ]
+
+
+def _percent(value: float, whole: float | None) -> float | None:
+    return 100 * value / whole if whole else None
+
+
+def copies(peaks: PeaksDocument) -> Rows:
+    """A row for each copy from one GPU to another; bytes and GB/s are of one direction."""
+    return [
+        {
+            "op": one.op,
+            "algorithm": one.algorithm,
+            "source": one.source,
+            **_gpu_pair(one),
+            "bytes": one.bytes,
+            "ns": one.ns,
+            "bandwidth_gbps": one.bytes / one.ns,
+        }
+        for one in peaks.collectives
+        if one.op in COPIES
+    ]
+
+
+def _gpu_pair(copy: Collective) -> dict[str, int]:
+    """Version 1 of the file measured the first two GPUs and did not name them."""
+    if copy.from_gpu is None or copy.to_gpu is None:
+        return {"from_gpu": 0, "to_gpu": 1}
+    return {"from_gpu": copy.from_gpu, "to_gpu": copy.to_gpu}
+
+
+def copy_matrices(peaks: PeaksDocument) -> dict[str, Rows]:
+    """By title, GB/s from each GPU to each other, the best of all sizes."""
+    best: dict[str, dict[tuple[int, int], float]] = {}
+    for row in copies(peaks):
+        is_both = row["op"] == "peer_copy_both"
+        direction = "each of both directions at once" if is_both else "one direction"
+        by = "by a kernel" if row["algorithm"] == "copy_kernel" else "by copy engines"
+        measured = f", {row['source']}" if row["source"] else ""
+        matrix = best.setdefault(f"{direction}, {by}{measured}", {})
+        pair = row["from_gpu"], row["to_gpu"]
+        for one in (pair, pair[::-1]) if is_both else (pair,):
+            matrix[one] = max(matrix.get(one, 0.0), row["bandwidth_gbps"])
+    return {title: _matrix(matrix) for title, matrix in best.items()}
+
+
+def _matrix(gbps: Mapping[tuple[int, int], float]) -> Rows:
+    targets = sorted({target for _, target in gbps})
+    return [
+        {
+            "from": f"GPU {source}",
+            **{f"to_gpu_{target}_gbps": gbps.get((source, target)) for target in targets},
+        }
+        for source in sorted({source for source, _ in gbps})
+    ]
+
+
+def host_copies(peaks: PeaksDocument) -> Rows:
+    """A row for each copy between the host and a GPU; bytes and GB/s are of one direction."""
+    return [
+        {
+            "op": one.op,
+            "gpu": one.gpu,
+            "algorithm": one.algorithm,
+            "source": one.source,
+            "bytes": one.bytes,
+            "ns": one.ns,
+            "bandwidth_gbps": one.bytes / one.ns,
+        }
+        for one in peaks.host_copies
+    ]
 
 
 def collectives(peaks: PeaksDocument) -> Rows:
     """A row for each operation, number of ranks, algorithm and size; bandwidths by `ns`."""
-    kernels = {_way(one): one.ns for one in collective_series(peaks, "kernel")}
+    kernels = {one.key: one.ns for one in collective_series(peaks, "kernel")}
     return [
         {
-            **_named(one),
+            **_identity(one),
             "bytes": size,
             "ns": ns,
-            "kernel_ns": kernels.get(_way(one), {}).get(size),
+            "kernel_ns": kernels.get(one.key, {}).get(size),
             "algbw_gbps": size / ns,
             "busbw_gbps": size / ns * one.factor,
         }
@@ -109,7 +172,7 @@ def fits(peaks: PeaksDocument) -> Rows:
     series = [*collective_series(peaks, "launch"), *collective_series(peaks, "kernel")]
     return [
         {
-            **_named(one),
+            **_identity(one),
             "timing": one.timing,
             "sizes": len(one.ns),
             "from_bytes": min(one.ns),
@@ -120,20 +183,16 @@ def fits(peaks: PeaksDocument) -> Rows:
             "largest_error_pct": 100 * one.fit.largest_error,
             "worst_bytes": max(zip(one.fit.errors, one.ns, strict=True))[1],
         }
-        for one in sorted(series, key=lambda one: (_way(one), one.timing != "launch"))
+        for one in sorted(series, key=lambda one: (one.key, one.timing != "launch"))
         if one.fit
     ]
 
 
-def _way(one: Series) -> tuple[str, int, str, str]:
-    return one.op, one.ranks, one.algorithm, one.source or ""
-
-
-def _named(one: Series) -> dict[str, Any]:
+def _identity(one: Series) -> dict[str, Any]:
     return {"op": one.op, "ranks": one.ranks, "algorithm": one.algorithm, "source": one.source}
 
 
-TABLES: Mapping[str, Callable[[PeaksDocument], list[dict[str, Any]]]] = {
+TABLES: Mapping[str, Callable[[PeaksDocument], Rows]] = {
     "matmul": matmul,
     "memory": memory,
     "copies": copies,
