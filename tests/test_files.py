@@ -15,7 +15,7 @@ from traceql.database.cache import cached_database
 from traceql.database.loading.draft import workspace
 from traceql.errors import DatabaseError, TraceqlError
 from traceql.util import resources
-from traceql.util.files import whole_file, write_folder, write_whole
+from traceql.util.files import atomic_write, replace_file, write_folder
 
 # What a load does as far as others can see: it fails if another one is in the workspace.
 _LOADS = """
@@ -116,7 +116,7 @@ def test_only_folders_that_were_made_here_are_removed(tmp_path: Path, made_by: s
     for at in (".run.duckdb.loading", "run.duckdb.loading"):
         (tmp_path / at).mkdir()
         (tmp_path / at / "mine.txt").write_text("mine")
-    write_whole(tmp_path / "report.html", b"new")
+    replace_file(tmp_path / "report.html", b"new")
     with workspace(tmp_path / "run.duckdb"):
         pass
     assert [path.read_text() for path in tmp_path.rglob("mine.txt")] == ["mine"] * 3
@@ -161,8 +161,8 @@ def test_a_load_waits_for_one_of_another_thread(tmp_path: Path) -> None:
 
 def test_a_file_is_replaced_when_its_draft_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    write_whole(path, b"old")
-    with whole_file(path) as draft:
+    replace_file(path, b"old")
+    with atomic_write(path) as draft:
         assert draft.name == path.name
         draft.write_bytes(b"new")
         assert path.read_bytes() == b"old"
@@ -179,7 +179,7 @@ def test_a_replaced_file_keeps_its_mode_and_owner(tmp_path: Path) -> None:
     is_root = os.name == "posix" and os.getuid() == 0
     if is_root:
         os.chown(path, 54_321, 54_321)
-    write_whole(path, b"new")
+    replace_file(path, b"new")
     status = path.stat()
     assert (path.read_bytes(), stat.S_IMODE(status.st_mode)) == (b"new", 0o640)
     if is_root:
@@ -191,7 +191,7 @@ def test_the_target_of_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -> 
     target.parent.mkdir()
     link.symlink_to(target)
     for content in (b"first", b"second"):  # the target does not exist before the first
-        write_whole(link, content)
+        replace_file(link, content)
         assert link.is_symlink()
         assert target.read_bytes() == content
     assert names(target.parent) == ["report.html"]
@@ -204,9 +204,9 @@ def test_devices_and_pipes_are_written_to_and_stay(tmp_path: Path) -> None:
     read: list[bytes] = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
     reader.start()
-    write_whole(pipe, b"new")
+    replace_file(pipe, b"new")
     reader.join()
-    write_whole(Path(os.devnull), b"new")
+    replace_file(Path(os.devnull), b"new")
     assert read == [b"new"]
     assert pipe.is_fifo()
     assert names(tmp_path) == ["pipe"]
@@ -222,7 +222,7 @@ def test_an_error_leaves_the_old_file_and_no_draft(tmp_path: Path, error: BaseEx
     path.write_bytes(b"old")
 
     def fails() -> None:
-        with whole_file(path) as draft:
+        with atomic_write(path) as draft:
             draft.write_bytes(b"ne")
             raise error
 
@@ -239,7 +239,7 @@ def test_folders_and_databases_are_not_replaced(tmp_path: Path) -> None:
         ("folder", "is a folder"), ("mine.duckdb", "is a database"), ("renamed", "is a database"),
     ):  # fmt: skip
         with pytest.raises(TraceqlError, match=reason):
-            write_whole(tmp_path / name, b"new")
+            replace_file(tmp_path / name, b"new")
     assert names(tmp_path) == ["folder", "mine.duckdb", "renamed"]
 
 

@@ -11,7 +11,7 @@ from command_line import refusal
 from traceql.database.loading import load
 from traceql.errors import DatabaseError, TraceqlError
 from traceql.readers.packing import Packing
-from traceql.readers.ways import Way, is_streamed
+from traceql.readers.read_mode import ReadMode, is_streamed
 from traceql.util import process
 from traceql.util.process import memory_bytes
 
@@ -34,10 +34,10 @@ def of_size(path: Path, size: int, begin: bytes = b"{") -> Path:
 
 def test_large_json_is_streamed(tmp_path: Path) -> None:
     for size, wanted in ((FROM - (1 << 20), False), (FROM, True)):
-        assert is_streamed(Way.AUTO, of_size(tmp_path / "x.json", size), FROM) is wanted
+        assert is_streamed(ReadMode.AUTO, of_size(tmp_path / "x.json", size), FROM) is wanted
     packed = of_size(tmp_path / "x.json.gz", 40 << 20, Packing.GZIP.magic)
-    assert is_streamed(Way.AUTO, packed, FROM)
-    assert not is_streamed(Way.PERFETTO, packed, FROM)
+    assert is_streamed(ReadMode.AUTO, packed, FROM)
+    assert not is_streamed(ReadMode.PERFETTO, packed, FROM)
 
 
 def test_room_for_a_large_load_is_told_and_required(

@@ -14,9 +14,9 @@ import traceql
 from traceql.analysis.peaks.rows import SHIPPED, PeakRow, peak_rows
 from traceql.database.loading.peaks import write_peaks
 from traceql.errors import PeaksInvalid
-from traceql.util.files import text
+from traceql.util.files import read_text
 
-LISTED = peak_rows(SHIPPED, text(SHIPPED))
+LISTED = peak_rows(SHIPPED, read_text(SHIPPED))
 ONE_H200 = Path(__file__).parent / "data" / "peaks-h200.json"
 TWO_H200 = databases.EXAMPLES / "qwen3-8b-tp2-batch16" / "peaks.json"
 

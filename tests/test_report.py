@@ -21,7 +21,7 @@ from traceql.present.report.findings import findings, no_findings
 from traceql.present.report.page import page
 from traceql.present.report.sections import SECTIONS
 from traceql.present.ui.place import place_of_finding
-from traceql.util.files import write_whole
+from traceql.util.files import replace_file
 
 _FOUND = """\
 -- One row per finding.
@@ -75,7 +75,7 @@ def trace(queries: Path) -> Iterator[traceql.Trace]:
 
 @pytest.fixture(scope="module")
 def html(trace: traceql.Trace) -> str:
-    file = shared_file("report.html", lambda path: write_whole(path, page(trace).encode()))
+    file = shared_file("report.html", lambda path: replace_file(path, page(trace).encode()))
     return file.read_text(encoding="utf-8")
 
 

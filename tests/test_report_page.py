@@ -11,7 +11,7 @@ from browser import CHROMIUM, Browser
 from shared_files import shared_file
 
 from traceql.present.report.page import page
-from traceql.util.files import write_whole
+from traceql.util.files import replace_file
 
 pytestmark = [
     pytest.mark.slow,
@@ -76,7 +76,7 @@ _FILTER = """
 def report() -> Path:
     """The report of four ranks, with prefill and decode steps."""
     trace = databases.trace("qwen3-32b-tp4-graph-nccl")
-    return shared_file("page.html", lambda path: write_whole(path, page(trace).encode()))
+    return shared_file("page.html", lambda path: replace_file(path, page(trace).encode()))
 
 
 @pytest.fixture

@@ -104,12 +104,12 @@ class Run(Database):
         """
         from traceql.present.report.data import write_json
         from traceql.present.report.page import page
-        from traceql.util.files import whole_file
+        from traceql.util.files import atomic_write
 
         path = Path(path)
         match path.suffix.lower():
             case ".html":
-                with whole_file(path) as draft:
+                with atomic_write(path) as draft:
                     draft.write_bytes(page(self).encode())
             case ".json":
                 write_json(self, path)

@@ -116,12 +116,12 @@ def _print(found: "History") -> None:
 
 
 def _write(found: "History", path: Path, folder: Path) -> None:
-    from traceql.util.files import whole_file
+    from traceql.util.files import atomic_write
 
     if path.suffix.lower() == ".html":
         from traceql.present.report.history import history_page
 
-        with whole_file(path) as draft:  # fails before the work if the path is not writable
+        with atomic_write(path) as draft:  # fails before the work if the path is not writable
             draft.write_bytes(history_page(found, folder.resolve().name).encode())
     else:
         found.save_chart(path)

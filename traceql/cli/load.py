@@ -9,7 +9,7 @@ from traceql.cli.options import INPUT, PATH, Part, part_options
 from traceql.cli.progress import load_progress
 from traceql.cli.run_summary import print_disjoint_recordings, print_summary
 from traceql.database.database import Database
-from traceql.util.process import leave_out_pandas
+from traceql.util.process import hide_pandas
 
 
 @click.command()
@@ -103,7 +103,7 @@ def load(
 
     Failed checks of the ledger are printed, but the exit status is 0; see traceql check.
     """
-    leave_out_pandas()
+    hide_pandas()
     from traceql.database.loading.load import load as load_traces
 
     with load_progress() as done:

@@ -47,7 +47,7 @@ def report(
     from traceql.database.database import Database
     from traceql.present.report.data import write_csv, write_json
     from traceql.present.report.page import page
-    from traceql.util.files import whole_file
+    from traceql.util.files import atomic_write
 
     path = output or Path(_OUTPUTS[output_format.name])
     with Database(database, queries=queries) as whole, run_part.excerpt_of(whole) as trace:
@@ -57,7 +57,7 @@ def report(
         elif output_format.name == "csv":
             write_csv(trace, path, spreadsheet_safe=output_format.spreadsheet_safe)
         else:
-            with whole_file(path) as draft:  # fails before the work if the path is not writable
+            with atomic_write(path) as draft:  # fails before the work if the path is not writable
                 print_status("running the queries and drawing their charts (5 to 30 s) ...")
                 draft.write_bytes(page(trace).encode())
     print_status(f"wrote {path}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from traceql.readers.ways import is_streamed
+from traceql.readers.read_mode import is_streamed
 
 if TYPE_CHECKING:
     from traceql.readers.tables import TraceTables
@@ -81,6 +81,6 @@ class Reader:
     is_general: bool = False
     is_fallback: bool = False
 
-    def streams(self, path: Path, way: str) -> bool:
-        """Whether a file is read section by section, if the user asks for this way."""
-        return self.stream is not None and is_streamed(way, path, self.streamed_bytes)
+    def streams(self, path: Path, mode: str) -> bool:
+        """Whether a file is read section by section in this mode of reading."""
+        return self.stream is not None and is_streamed(mode, path, self.streamed_bytes)

@@ -20,7 +20,7 @@ from traceql.readers.scratch import BATCH_ROWS
 from traceql.readers.shown import shown
 from traceql.readers.sqlite_file import file_uri, one_line, settled_file
 from traceql.readers.unpacked import ANEW
-from traceql.util.files import size_and_time
+from traceql.util.files import size_and_mtime
 from traceql.util.text import identifier
 
 _BATCH_OPTION = {"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)}
@@ -157,9 +157,9 @@ def opened_sqlite(path: Path, folder: Path, *, anew: str = ANEW) -> Iterator[Sql
         TraceCorrupt: the file is damaged or incomplete, or changed meanwhile; the message does not
             name it.
     """
-    before = size_and_time(path)
+    before = size_and_mtime(path)
     file = settled_file(path, folder)
     with one_line(), closing(sqlite3.connect(file_uri(file), uri=True)) as con:
         yield SqliteContainer(con, file, anew)
-    if size_and_time(path) != before:
+    if size_and_mtime(path) != before:
         raise TraceCorrupt("changed while it was read; load it when nothing writes it any more")

@@ -20,7 +20,7 @@ import pyarrow as pa
 from traceql.errors import TraceCorrupt
 from traceql.readers.shown import shown
 from traceql.readers.unpacked import ANEW, pieces
-from traceql.util.files import size_and_time
+from traceql.util.files import size_and_mtime
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"  # zeros or nothing once all is in the file
@@ -173,14 +173,14 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
         TraceCorrupt: the file is damaged or incomplete, or changed meanwhile; the message does not
             name it.
     """
-    before = size_and_time(path)
+    before = size_and_mtime(path)
     with one_line():
         con = _connection(path)
     try:
         yield con
     finally:
         con.close()
-    if size_and_time(path) != before:
+    if size_and_mtime(path) != before:
         raise TraceCorrupt("changed while it was read; load it when nothing writes it any more")
 
 

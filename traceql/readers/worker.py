@@ -20,7 +20,7 @@ from threading import Thread
 from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from traceql.util.process import leave_out_pandas
+from traceql.util.process import hide_pandas
 
 if TYPE_CHECKING:
     from traceql.errors import TraceqlError
@@ -39,7 +39,7 @@ class Request(NamedTuple):
         nonce: what the answer repeats, so that it is known to be for this request.
         loaded: SHA-256 of the files that need not be read.
         trace_processor: a native trace_processor_shell to use instead of the bundled one.
-        way: how to read JSON, a word of traceql.readers.ways.
+        mode: how to read JSON, a ReadMode.
         memory_bytes: how much memory this process, and those that it starts, may use.
         processes: how many processes may read the file.
     """
@@ -49,7 +49,7 @@ class Request(NamedTuple):
     nonce: str = ""
     loaded: Sequence[str] = ()
     trace_processor: str | None = None
-    way: str = "auto"
+    mode: str = "auto"
     memory_bytes: int = 1 << 30
     processes: int = 1
 
@@ -58,7 +58,7 @@ def main() -> int:
     """Serves one request from stdin; writes a TraceqlError to stdout as [class, message]."""
     line = sys.stdin.buffer.readline()
     _end_with_stdin()
-    leave_out_pandas()
+    hide_pandas()
     gc.disable()  # it would scan millions of live events over and over
     request = Request(*json.loads(line))
     from traceql.errors import TraceqlError
@@ -152,7 +152,7 @@ def _tables_on_disk(file: Path, folder: Path, request: Request) -> list[dict[str
     from traceql.readers.registry import reader_of
 
     reader = reader_of(file)
-    if reader.stream and reader.streams(file, request.way):
+    if reader.stream and reader.streams(file, request.mode):
         read: Any = reader.stream(file, folder, request.memory_bytes, request.processes)
     else:
         native = Path(request.trace_processor) if request.trace_processor else None
@@ -241,7 +241,7 @@ def _require_tables(reader: str, trace: Any) -> None:
 
 
 if __name__ == "__mp_main__":  # of a process that this one has started
-    leave_out_pandas()
+    hide_pandas()
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from traceql.errors import QueryInvalid, TraceqlError
 from traceql.result.text_table.values import distinct_names
 from traceql.sql.query import Chart
-from traceql.util.files import write_whole
+from traceql.util.files import replace_file
 
 if TYPE_CHECKING:
     import duckdb
@@ -181,7 +181,7 @@ class Result:
             )
         order = Order(self._table, self.declared_chart, width, path.suffix.lower())
         with closing(Drawing()) as drawing:
-            write_whole(path, drawing.draw(order))
+            replace_file(path, drawing.draw(order))
 
     def _ipython_display_(self) -> None:
         """Shows the chart, if there is one, and the first rows, each as an output of its own.

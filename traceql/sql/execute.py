@@ -18,7 +18,7 @@ from traceql.errors import DatabaseError, DefinitionInvalid, TraceqlError, reaso
 from traceql.sql.definition import Definition, Kind, Schema, comments, table_of
 from traceql.sql.registry import definitions
 from traceql.sql.second_connection import connection_to_memory, second_connection, see_memory
-from traceql.util.arrow_duckdb import create_table, spooled
+from traceql.util.arrow_duckdb import create_table, spilled
 from traceql.util.text import identifier, literal
 
 _SCRATCH = "scratch"  # a database in memory: all connections see it, and it writes no log
@@ -275,7 +275,7 @@ def make(con: duckdb.DuckDBPyConnection, one: Definition, place: str) -> None:
         elif one.empty_unless and not any(_exists(con, rows) for rows in one.empty_unless):
             _create_empty(con, one, place)
         elif one.is_python:
-            with spooled(con, _parts(con, one)) as found:
+            with spilled(con, _parts(con, one)) as found:
                 create_table(con, place, found)
             pa.default_memory_pool().release_unused()
         else:

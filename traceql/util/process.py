@@ -1,9 +1,10 @@
-"""How much memory a load may use, and what child processes do."""
+"""Memory limits of a load, and settings of child processes."""
 
 import os
 import re
 import sys
 import warnings
+from contextlib import suppress
 from multiprocessing import parent_process
 from pathlib import Path
 from threading import Thread
@@ -16,34 +17,37 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
 _SHARE_OF_DUCKDB = 0.6  # the rest is for Python and Arrow
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
 _BYTES_OF_EVENT = 400  # to derive tables; its JSON has more
-LEAST_BYTES = 256 << 20  # with less, nothing of use fits
+LEAST_BYTES = 256 << 20
 # Limits of a container, for both versions of control groups.
 _GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def memory_bytes(given: int | str | None) -> int:
-    """A number of bytes, or a size such as "4GB"; half of the machine's memory for None.
-
-    It is never more than the machine has.
+    """A number of bytes, or a size such as "4GB", at most the machine's memory; None: half of it.
 
     Raises:
-        TraceqlError: it is no size, or less than 256 MiB.
+        TraceqlError: it is not a size, or less than 256 MiB.
     """
     if given is None:
         return max(LEAST_BYTES, machine_bytes() // 2)
-    size = given if isinstance(given, int) else _parsed(given)
+    if isinstance(given, int):
+        size = given
+    elif found := _SIZE.fullmatch(given):
+        size = int(float(found[1]) * _UNITS[(found[2] or "").lower()])
+    else:
+        raise TraceqlError(f"'{given}' is not a size of memory; write it like 4GB or 512MiB")
     if size < LEAST_BYTES:
         raise TraceqlError(f"a memory of {given} is too little; give 256MiB or more")
     return min(size, max(LEAST_BYTES, machine_bytes()))
 
 
-def writing_limits(
+def writer_settings(
     draft: Path, budget_bytes: int
 ) -> dict[str, str | bool | int | float | list[str]]:
-    """DuckDB's settings for a file that it fills: it writes beside it what needs more memory.
+    """DuckDB's settings for writing a draft: what exceeds the memory is sorted on disk beside it.
 
     Args:
-        budget_bytes: what the whole command may use.
+        budget_bytes: the memory of the whole command.
     """
     return {
         "memory_limit": f"{int(budget_bytes * _SHARE_OF_DUCKDB)}B",
@@ -52,55 +56,43 @@ def writing_limits(
 
 
 def deriving_bytes(budget_bytes: int, events: int) -> int:
-    """How much memory DuckDB may use to derive the tables of so many events.
+    """DuckDB's memory for deriving the tables of a number of events.
 
-    More would be faster by a few percent, but a load should take no more memory than 1.5 times its
+    More memory is a few percent faster, but a load should use at most 1.5 times the size of its
     JSON.
 
     Args:
-        budget_bytes: what the whole command may use.
+        budget_bytes: the memory of the whole command.
     """
     wanted = max(LEAST_BYTES, events * _BYTES_OF_EVENT)
     return min(int(budget_bytes * _SHARE_OF_DUCKDB), wanted)
 
 
-def _parsed(text: str) -> int:
-    found = _SIZE.fullmatch(text)
-    if not found:
-        raise TraceqlError(f"'{text}' is not a size of memory; write it like 4GB or 512MiB")
-    return int(float(found[1]) * _UNITS[(found[2] or "").lower()])
-
-
 def machine_bytes() -> int:
-    """The memory that this process may use at most."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limits = [limit for path in _GROUP_LIMITS if (limit := _limit(Path(path))) is not None]
-    return min([machine, *limits])
-
-
-def _limit(path: Path) -> int | None:
-    try:
-        return int(path.read_text())
-    except (OSError, ValueError):  # no such file, or "max"
-        return None
+    """The memory of the machine, or of the container that limits it."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _GROUP_LIMITS:
+        with suppress(OSError, ValueError):  # no such file, or "max"
+            limits.append(int(Path(path).read_text()))
+    return min(limits)
 
 
 def end_with_parent() -> None:
-    """Ends this process at once when the one that started it ends, even if that was killed."""
-    Thread(target=_wait_and_end, daemon=True).start()
-
-
-def _wait_and_end() -> None:
+    """Ends this process when its parent ends, even if the parent is killed."""
     parent = parent_process()
     assert parent is not None
-    parent.join()
-    os._exit(1)
+
+    def wait_and_end() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=wait_and_end, daemon=True).start()
 
 
-def leave_out_pandas() -> None:
-    """For the rest of this process, pyarrow takes no values of pandas, unless pandas is there.
+def hide_pandas() -> None:
+    """Keeps pyarrow from importing pandas in this process, unless it is imported already.
 
-    pyarrow looks for pandas as soon as it converts a list, and again when it makes a frame.
+    pyarrow imports pandas when it first converts a list, and again for a data frame.
     """
     if "pandas" in sys.modules:
         return

@@ -1,4 +1,4 @@
-"""The version, the files that belong to traceql, and folders of the user."""
+"""The version, the files of this installation, and the user's cache folder."""
 
 import os
 import stat
@@ -8,8 +8,6 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 __version__ = "0.1.0"
-
-
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -24,47 +22,37 @@ QUERIES = resource("queries")
 CHECKS = resource("checks")
 EXAMPLES = resource("examples")
 DEFINITIONS = resource("docs") / "definitions.md"
-MODELS = PACKAGE.parent / "capture" / "models"  # data alone: the packages do not import each other
+MODELS = PACKAGE.parent / "capture" / "models"  # only data: the packages import no code
 EXAMPLE_TRACE = EXAMPLES / "qwen3-32b-tp4-graph-nccl"
 
 
 def cache_folder() -> Path | None:
-    """The folder for files that can be made again, such as ~/.cache/traceql on Linux.
+    """The cache folder, such as ~/.cache/traceql on Linux; XDG_CACHE_HOME moves it.
 
-    XDG_CACHE_HOME moves it. If the user has no home directory, or files cannot be created there, it
-    is among the temporary files. None if that is impossible too.
+    Without a home directory, or if it is not writable, a private folder in the temporary directory,
+    because code that is cached there is run. None if that is impossible too.
     """
-    usual = _usual_folder()
-    if usual and _is_usable(usual):
-        return usual
-    return _temporary_folder()
+    try:
+        folder = user_cache_path("traceql", appauthor=False)
+        if folder.is_absolute() and _is_usable(folder):
+            return folder
+    except RuntimeError:  # no home directory
+        pass
+    try:
+        temporary = Path(tempfile.gettempdir())
+    except OSError:
+        return None
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    folder = temporary / f"traceql-{user}"
+    return folder if _is_usable(folder) and _is_private(folder) else None
 
 
 def require_home() -> None:
-    """Sets HOME if the user has no home directory, for libraries that cannot do without one."""
+    """Sets HOME if the user has no home directory, for libraries that need one."""
     try:
         Path.home()
     except RuntimeError:
         os.environ["HOME"] = str(cache_folder() or tempfile.gettempdir())
-
-
-def _usual_folder() -> Path | None:
-    try:
-        folder = user_cache_path("traceql", appauthor=False)
-    except RuntimeError:
-        return None
-    return folder if folder.is_absolute() else None
-
-
-def _temporary_folder() -> Path | None:
-    """A folder of this user alone, because code that is kept there is run."""
-    try:
-        place = tempfile.gettempdir()
-    except OSError:
-        return None
-    user = os.getuid() if hasattr(os, "getuid") else "user"
-    folder = Path(place) / f"traceql-{user}"
-    return folder if _is_usable(folder) and _is_private(folder) else None
 
 
 def _is_usable(folder: Path) -> bool:
@@ -76,11 +64,9 @@ def _is_usable(folder: Path) -> bool:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether it is no link, belongs to this user, and nobody else can write there."""
+    """Whether it is a folder, not a link, that only this user owns and can write."""
     status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        return False
-    if not hasattr(os, "getuid"):
-        return True
+    if not stat.S_ISDIR(status.st_mode) or not hasattr(os, "getuid"):
+        return stat.S_ISDIR(status.st_mode)
     others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return status.st_uid == os.getuid() and not others_write

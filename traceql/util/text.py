@@ -1,21 +1,22 @@
-"""Text: heads of files, names in SQL, suggestions, and what may be printed."""
+"""Text: quoting in SQL, suggestions, printable text, and comment heads of files."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 
 from traceql.errors import QueryInvalid
 
 
 def literal(text: object) -> str:
-    """A text or a path as a literal of SQL, with its quotes."""
+    """A text or a path as a quoted SQL literal."""
     return "'" + str(text).replace("'", "''") + "'"
 
 
 def identifier(name: str) -> str:
-    """The name of a table or column in SQL, with its quotes."""
+    """The name of a table or column, quoted for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -33,7 +34,7 @@ def suggestion(name: str, names: Iterable[str]) -> str:
     return f"did you mean {', '.join(first)} or {last}?" if first else f"did you mean {last}?"
 
 
-_OBEYED = re.compile(
+_CONTROL = re.compile(
     "["
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for tab and line feed
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # change the direction of writing
@@ -46,27 +47,27 @@ _ENDING = "…"
 
 
 def printable(text: str) -> str:
-    r"""The text with every character that is obeyed written as `\x1b`; lines stay lines."""
-    return text if text.isprintable() else _OBEYED.sub(_escaped, text)
+    r"""The text with control characters escaped, as `\x1b`; line feeds and tabs stay."""
+
+    def escaped(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+    return text if text.isprintable() else _CONTROL.sub(escaped, text)
 
 
 def one_line(text: str) -> str:
-    """The same, as one line with single spaces."""
+    """The printable text as one line with single spaces."""
     return printable(_BLANKS.sub(" ", text).strip(" "))
 
 
 def shortened(text: str, letters: int) -> str:
-    """The beginning of a text that is longer than that."""
+    """The text, cut to a number of letters."""
     return text if len(text) <= letters else text[: letters - 1] + _ENDING
 
 
 def format_count(count: int, singular: str, plural: str = "") -> str:
     return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
-
-
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 _COLUMN = re.compile(r"(\w+)\s+(\w+(?:\([^)]*\))?(?:\[\])?)\s+(.*)")
@@ -83,24 +84,18 @@ class Column:
 
 @dataclass(frozen=True)
 class CommentHead:
-    """A parsed head.
-
-    Attributes:
-        summary: the first line.
-        text: the prose below the first line.
-        tags: for each allowed tag, the texts of its lines, in the order of the file.
-    """
+    """The comment at the head of a file: its first line, the prose below it, and its tags."""
 
     summary: str
     text: str
-    tags: Mapping[str, Sequence[str]]
+    tags: Mapping[str, Sequence[str]]  # for each allowed tag, the texts of its lines in order
 
     def only(self, tag: str, default: str = "") -> str:
-        """The text of a tag; if it has several lines, they are joined with spaces."""
+        """The text of a tag, its lines joined with spaces."""
         return " ".join(self.tags[tag]) or default
 
     def names(self, tag: str) -> tuple[str, ...]:
-        """The names that a tag lists, separated by commas or spaces."""
+        """The names in a tag, separated by commas or spaces."""
         return tuple(self.only(tag).replace(",", " ").split())
 
 
@@ -123,7 +118,7 @@ def comment_head(name: str, source: str, tags: Collection[str], *, mark: str = "
         name: the name of the file in error messages.
         source: the text of the file.
         tags: the tags that the head may have.
-        mark: the characters that a comment line begins with.
+        mark: the characters at the beginning of a comment line.
 
     Raises:
         QueryInvalid: the file has no head, or its head has another tag; the message quotes the
@@ -131,7 +126,8 @@ def comment_head(name: str, source: str, tags: Collection[str], *, mark: str = "
     """
     prose: list[str] = []
     found: dict[str, list[str]] = {tag: [] for tag in tags}
-    for line in _comment_lines(source, mark):
+    for source_line in takewhile(lambda line: line.startswith(mark), source.splitlines()):
+        line = source_line.removeprefix(mark).strip()
         if not line.startswith("@"):
             prose.append(line)
             continue
@@ -146,25 +142,15 @@ def comment_head(name: str, source: str, tags: Collection[str], *, mark: str = "
 
 
 def described_columns(name: str, head: CommentHead) -> tuple[Column, ...]:
-    """The columns that the `@column` lines of a head declare.
+    """The columns of the `@column` lines of a head.
 
     Raises:
         QueryInvalid: a line is not `name TYPE  text`.
     """
-    return tuple(_column(name, line) for line in head.tags["column"])
-
-
-def _column(name: str, line: str) -> Column:
-    found = _COLUMN.fullmatch(line)
-    if not found:
-        raise QueryInvalid(f"{name}: '@column {line}' is not 'name TYPE  text'")
-    return Column(*found.groups())
-
-
-def _comment_lines(source: str, mark: str) -> list[str]:
-    lines = []
-    for line in source.splitlines():
-        if not line.startswith(mark):
-            break
-        lines.append(line.removeprefix(mark).strip())
-    return lines
+    columns = []
+    for line in head.tags["column"]:
+        found = _COLUMN.fullmatch(line)
+        if not found:
+            raise QueryInvalid(f"{name}: '@column {line}' is not 'name TYPE  text'")
+        columns.append(Column(*found.groups()))
+    return tuple(columns)

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.errors import RulesInvalid
-from traceql.util.files import Unusable, text
+from traceql.util.files import Unusable, read_text
 
 BUILT_IN = Path(__file__).with_name("kernels.csv")
 CATEGORIES = frozenset(
@@ -99,7 +99,7 @@ def _require_pattern(con: duckdb.DuckDBPyConnection, pattern: str) -> None:
 def read_rules(path: Path) -> Iterator[Rule]:
     """The rules of a CSV file with the columns priority, pattern, category, example, note."""
     try:
-        reader = csv.DictReader(StringIO(text(path), newline=""), strict=True)
+        reader = csv.DictReader(StringIO(read_text(path), newline=""), strict=True)
         header, rows = reader.fieldnames or (), list(reader)
     except (Unusable, csv.Error) as error:
         raise RulesInvalid(f"cannot read the rules in {path}: {error}") from None

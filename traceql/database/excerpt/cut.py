@@ -27,7 +27,7 @@ from traceql.errors import DatabaseError, TraceqlError
 from traceql.sql.definition import Definition, Kind, comments
 from traceql.sql.execute import create_sources, make_tables
 from traceql.sql.registry import definitions
-from traceql.util.files import draft_folder, target_of, whole_file
+from traceql.util.files import atomic_write, draft_folder, resolved_target
 from traceql.util.process import memory_bytes
 
 # Those that begin in a window. A kernel keeps its duration; another slice is cut where the window
@@ -201,7 +201,7 @@ def _require_free(database: Path, target: Path) -> None:
         return
     if os.path.realpath(target) == os.path.realpath(database):
         raise TraceqlError(f"{target} is the database itself; name another file with -o")
-    log = target_of(target).with_name(f"{target_of(target).name}.wal")
+    log = resolved_target(target).with_name(f"{resolved_target(target).name}.wal")
     if log.exists():
         raise TraceqlError(f"{target} is open in another program; close it, or name another file")
     try:
@@ -220,8 +220,8 @@ def _draft(target: Path) -> Iterator[Path]:
     Its name becomes that of a catalog, which no attached database may have too.
     """
     with (
-        draft_folder(target_of(target).parent) as folder,
-        whole_file(target, draft=folder / "new.duckdb", may_replace_database=True) as draft,
+        draft_folder(resolved_target(target).parent) as folder,
+        atomic_write(target, draft=folder / "new.duckdb", may_replace_database=True) as draft,
     ):
         yield draft
 

@@ -17,15 +17,15 @@ from traceql.sql.definition import Kind
 from traceql.sql.execute import make_tables, present, search_path
 from traceql.sql.registry import definitions
 from traceql.util.files import (
+    atomic_write,
     draft_folder,
     is_device,
     path_text,
-    size_and_time,
-    target_of,
-    whole_file,
+    resolved_target,
+    size_and_mtime,
 )
 from traceql.util.locks import locked
-from traceql.util.process import deriving_bytes, memory_bytes, writing_limits
+from traceql.util.process import deriving_bytes, memory_bytes, writer_settings
 from traceql.util.text import literal
 
 
@@ -71,7 +71,7 @@ def workspace(database: Path) -> Iterator[Path]:
         raise DatabaseError(f"{database} is not a file; name a file with -o")
     with ExitStack() as stack:
         try:
-            target = target_of(database)
+            target = resolved_target(database)
             stack.enter_context(locked(target.with_name(f".{target.name}.loading.lock")))
             folder = stack.enter_context(draft_folder(target.parent))
         except OSError as error:
@@ -107,7 +107,7 @@ def open_draft(draft: Path, *, budget_bytes: int) -> Iterator[duckdb.DuckDBPyCon
     is_new = not draft.exists()
     if is_new:
         options += f", BLOCK_SIZE {_BLOCK_BYTES}"
-    with duckdb.connect(config=writing_limits(draft, budget_bytes)) as con:
+    with duckdb.connect(config=writer_settings(draft, budget_bytes)) as con:
         con.execute(f"ATTACH {literal(draft)} AS draft ({options})")
         con.execute("USE draft" if is_new else f"SET search_path = {literal(search_path('draft'))}")
         con.execute("SET preserve_insertion_order = true")
@@ -177,12 +177,12 @@ def add_tables(
         if _made(database, load_id, shown=shown).issuperset(names):
             return
         draft = folder / "new.duckdb"
-        target = target_of(database)
-        before = size_and_time(target)
+        target = resolved_target(database)
+        before = size_and_mtime(target)
         shutil.copyfile(target, draft)
-        with whole_file(database, draft=draft, may_replace_database=True):
+        with atomic_write(database, draft=draft, may_replace_database=True):
             _make(draft, names, done, shown=shown)
-            if size_and_time(target) != before or target.with_name(f"{target.name}.wal").exists():
+            if size_and_mtime(target) != before or target.with_name(f"{target.name}.wal").exists():
                 raise DatabaseError(f"{shown} is written by another program")
 
 

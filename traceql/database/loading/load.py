@@ -26,17 +26,17 @@ from traceql.database.loading.draft import (
 from traceql.database.loading.model_config import write_model_config
 from traceql.database.loading.peaks import write_peaks
 from traceql.database.loading.profiles import add_profiles, read_profiles
-from traceql.database.loading.reading import FileRead, read_files, recordings_ahead
+from traceql.database.loading.reading import FileRead, prefetched_recordings, read_files
 from traceql.database.loading.run_directory import RunDirectory, run_directories
 from traceql.database.loading.run_files import add_runs
 from traceql.database.opening import excerpt_in, opened_database
 from traceql.errors import DatabaseError, TraceqlError
 from traceql.readers.ncu.values import Profile
+from traceql.readers.read_mode import ReadMode, parse_read_mode, unpacked_bytes
 from traceql.readers.registry import reader_of
-from traceql.readers.ways import Way, named_way, unpacked_bytes
 from traceql.sql.execute import drop_derived, make_tables, present
 from traceql.sql.registry import definitions
-from traceql.util.files import whole_file
+from traceql.util.files import atomic_write
 from traceql.util.process import memory_bytes
 from traceql.util.units import SIZE
 
@@ -148,7 +148,7 @@ def load(
     """
     if jobs is not None and jobs < 1:
         raise TraceqlError(f"jobs is {jobs}; give a number of processes from 1")
-    budget, way = memory_bytes(memory), named_way(reader)
+    budget, mode = memory_bytes(memory), parse_read_mode(reader)
     given = [paths] if isinstance(paths, str | Path) else paths
     files = trace_files([Path(p) for p in given])
     profiles = profile_files([Path(p) for p in given])
@@ -162,15 +162,15 @@ def load(
         counters = read_profiles(profiles, named=named if files else profiles, loaded=before.files)
         native = Path(trace_processor) if trace_processor else None
         if files:
-            pool.submit(_say_if_compiling, files, way, native, done)
+            pool.submit(_say_if_compiling, files, mode, native, done)
         read, others = read_files(
             files,
             folder,
             named=named,
             loaded=before.files,
-            ahead=recordings_ahead(files, ahead, before.files) if ahead else {},
+            ahead=prefetched_recordings(files, ahead, before.files) if ahead else {},
             trace_processor=native,
-            way=way,
+            mode=mode,
             memory_bytes=budget,
             jobs=jobs,
             done=_counted(done, len(files)),
@@ -184,7 +184,7 @@ def load(
             done("database", 0, 1)
             config = Path(model_config) if model_config else None
             draft = folder / "new.duckdb"
-            with whole_file(target, draft=draft, may_replace_database=True):
+            with atomic_write(target, draft=draft, may_replace_database=True):
                 _write(
                     target,
                     draft,
@@ -209,20 +209,20 @@ def load(
 
 def _say_if_compiling(
     files: Sequence[Path],
-    way: Way,
+    mode: ReadMode,
     trace_processor: Path | None,
     done: Callable[[str, int, int], None],
 ) -> None:
     """Says what a process that reads cannot: that it compiles the engine, for all of them."""
-    if not any(_runs_engine(file, way) for file in files):
+    if not any(_runs_engine(file, mode) for file in files):
         return  # without importing the engine
     if import_module("traceql.readers.trace_processor").will_compile(trace_processor):
         done("engine", 0, 1)
 
 
-def _runs_engine(file: Path, way: Way) -> bool:
+def _runs_engine(file: Path, mode: ReadMode) -> bool:
     reader = reader_of(file)
-    return reader.runs_engine and not reader.streams(file, way)
+    return reader.runs_engine and not reader.streams(file, mode)
 
 
 def _prepare() -> None:

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from traceql.analysis.peaks.rows import PeakRow, peak_rows
 from traceql.database.loading.run_directory import JsonDocument, checked, parsed
 from traceql.errors import PeaksInvalid
-from traceql.util.files import Unusable, path_text, text
+from traceql.util.files import Unusable, path_text, read_text
 
 SCHEMA_VERSION = 2  # version 1 lacks GPUs of copies, copies of the host, and sources
 _Count = Annotated[int, Meta(ge=1, lt=2**62)]
@@ -181,7 +181,7 @@ def add_peak_file(
 
 def _text(path: Path) -> str:
     try:
-        return text(path)
+        return read_text(path)
     except Unusable as error:
         raise PeaksInvalid(f"cannot read the peaks in {path}: {error}") from None
 

@@ -21,9 +21,9 @@ import pyarrow as pa
 from traceql import errors
 from traceql.readers.dialects.facts import FileFacts
 from traceql.readers.dialects.registry import file_facts
+from traceql.readers.read_mode import ReadMode, unpacked_bytes
 from traceql.readers.registry import reader_of
 from traceql.readers.trace_processor.module_cache import native_binary
-from traceql.readers.ways import Way, unpacked_bytes
 from traceql.readers.worker import RESULT, Request, failure, read, traceql_error
 from traceql.util.resources import cache_folder
 
@@ -99,7 +99,7 @@ def read_files(
     loaded: Collection[str],
     ahead: Mapping[Path, Sequence[FileRead]],
     trace_processor: Path | None,
-    way: Way,
+    mode: ReadMode,
     memory_bytes: int,
     jobs: int | None,
     done: Callable[[Path], None],
@@ -117,7 +117,7 @@ def read_files(
         ahead: the recordings in files that have been read already, see
             `traceql.database.loading.reading`.
         trace_processor: a native trace_processor_shell to use instead of the bundled one.
-        way: how to read JSON traces.
+        mode: how to read JSON traces.
         memory_bytes: how much all processes together may use.
         jobs: the number of processes at once; None for one per processor.
         done: called with each file when it has been read.
@@ -138,7 +138,7 @@ def read_files(
             nonce,
             list(loaded),
             native,
-            way,
+            mode,
             memory_bytes // at_once,
             max(1, processes // at_once),
         )
@@ -307,7 +307,7 @@ def results(file: Path, request: Request) -> list[FileRead]:
 _NONCE = "ahead"
 
 
-def read_ahead(
+def prefetch(
     file: Path,
     folder: Path,
     *,
@@ -341,7 +341,7 @@ def read_ahead(
         draft.rename(_place(file, folder))
 
 
-def recordings_ahead(
+def prefetched_recordings(
     files: Sequence[Path], folder: Path, loaded: Collection[str]
 ) -> dict[Path, list[FileRead]]:
     """The recordings of those files that have been read into a folder, where they stay.

@@ -12,7 +12,7 @@ from msgspec import Meta, Raw, Struct
 
 from traceql.database.loading.discovery import RUN
 from traceql.errors import TraceCorrupt
-from traceql.util.files import Unusable, text
+from traceql.util.files import Unusable, read_text
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ def json_document(path: Path) -> JsonDocument:
     Raises:
         Unusable: the file cannot be read, or is not JSON that has one meaning.
     """
-    return parsed(text(path))
+    return parsed(read_text(path))
 
 
 def parsed(found: str) -> JsonDocument:

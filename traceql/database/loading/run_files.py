@@ -33,7 +33,7 @@ from traceql.database.loading.run_directory import (
     json_document,
 )
 from traceql.errors import ModelConfigInvalid
-from traceql.util.files import Unusable, content, text
+from traceql.util.files import Unusable, read_bytes, read_text
 
 # Without leading zeros, so that no node has two names.
 _NODE = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -86,7 +86,7 @@ def read_telemetry(file: Path) -> pa.Table:
     """
     from pyarrow.parquet import ParquetFile  # takes 50 ms, and few runs have telemetry
 
-    given = pa.BufferReader(content(file))
+    given = pa.BufferReader(read_bytes(file))
     try:
         read = ParquetFile(given).read(columns=[*_NUMBERS, _UUID])  # those that are there
         columns = {name: _column(read, name) for name in (*_NUMBERS, _UUID)}
@@ -152,7 +152,7 @@ def read_steps(file: Path) -> Steps:
     Raises:
         Unusable: the file cannot be read.
     """
-    text = content(file).removeprefix(_BYTE_ORDER_MARK)
+    text = read_bytes(file).removeprefix(_BYTE_ORDER_MARK)
     lines = [(n, line) for n, line in enumerate(text.splitlines(), start=1) if line.strip()]
     found: dict[tuple[int, int], _Line] = {}
     errors = []
@@ -319,7 +319,7 @@ def _add_peaks(con: duckdb.DuckDBPyConnection, run: RunDirectory) -> list[_Remar
     if not file.exists():
         return []
     try:
-        add_peak_file(con, file, str(run.path), *peaks_document(text(file)))
+        add_peak_file(con, file, str(run.path), *peaks_document(read_text(file)))
     except Unusable as error:
         return [_not_loaded(PEAKS, error)]
     return []

@@ -10,7 +10,7 @@ from typing import Any
 from traceql.analysis.model.sizes import Sizes, sizes
 from traceql.analysis.model.weights import Formats, formats
 from traceql.errors import UnknownModel
-from traceql.util.files import Unusable, text
+from traceql.util.files import Unusable, read_text
 from traceql.util.resources import MODELS
 from traceql.util.text import suggestion
 
@@ -45,7 +45,7 @@ def model_named(name: str) -> Model:
         hint = suggestion(name.lower(), known) or "give a name, or the path of a config.json"
         raise UnknownModel(f"no model '{name}' (it has: {', '.join(known)}); {hint}")
     try:
-        document = json.loads(text(path))
+        document = json.loads(read_text(path))
     except (Unusable, ValueError) as error:
         raise UnknownModel(f"cannot read the model configuration {path}: {error}") from None
     if not isinstance(document, dict):

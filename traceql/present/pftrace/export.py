@@ -25,7 +25,7 @@ from traceql.present.pftrace.placing import track_of_each, track_of_slices, trac
 from traceql.present.pftrace.rank_groups import rank_groups
 from traceql.present.pftrace.shown_run import ShownRun
 from traceql.present.pftrace.track_tree import TrackTree
-from traceql.util.files import path_text, whole_file
+from traceql.util.files import atomic_write, path_text
 
 _BATCH_ROWS = 1 << 13
 
@@ -45,7 +45,7 @@ def export_runs(runs: Sequence[ShownRun], path: str | Path) -> Path:
     for run in runs:
         _require_not_loaded(run.trace, target)
         _require_timeline(run.trace)
-    with whole_file(target) as draft, draft.open("wb") as file:
+    with atomic_write(target) as draft, draft.open("wb") as file:
         file.writelines(compressed(_packets(runs)))
     return target
 

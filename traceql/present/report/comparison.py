@@ -24,7 +24,7 @@ from traceql.present.report.shell import html_page
 from traceql.runs.compare import Comparison
 from traceql.runs.compare.sentences import answers
 from traceql.runs.compare.sides import Run
-from traceql.util.files import write_whole
+from traceql.util.files import replace_file
 from traceql.util.units import display_unit
 
 _FACT = "SELECT DISTINCT value FROM profile_fact WHERE side = $side AND name = $name ORDER BY ALL"
@@ -41,7 +41,7 @@ def write_comparison(comparison: Comparison, path: Path) -> None:
     Raises:
         TraceqlError: the file cannot be written.
     """
-    write_whole(path, comparison_page(comparison).encode())
+    replace_file(path, comparison_page(comparison).encode())
 
 
 def comparison_page(comparison: Comparison) -> str:

@@ -7,12 +7,12 @@ from typing import Any
 from traceql.database.database import Database
 from traceql.present.report.facts import Answer, answers
 from traceql.result.text_table.export import csv_text, plain_rows
-from traceql.util.files import whole_file, write_folder
+from traceql.util.files import atomic_write, write_folder
 from traceql.util.resources import __version__
 
 
 def write_json(trace: Database, path: Path) -> None:
-    with whole_file(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_bytes(_document(list(answers(trace)), trace))
 
 

@@ -12,7 +12,7 @@ from traceql.present.report.shell import html_page
 from traceql.runs.experiment import Experiment
 from traceql.runs.experiment.experiment import experiment_queries
 from traceql.runs.experiment.sentences import answers, duration
-from traceql.util.files import whole_file
+from traceql.util.files import atomic_write
 
 _EXPERIMENTS = "SELECT * FROM experiment ORDER BY experiment_id"
 _GPUS = "SELECT DISTINCT gpu_name FROM repeat WHERE gpu_name IS NOT NULL ORDER BY gpu_name"
@@ -45,7 +45,7 @@ def write_experiment(found: Experiment, path: Path) -> None:
     Raises:
         TraceqlError: the file cannot be written.
     """
-    with whole_file(path) as draft:  # which tells at once if it cannot be written
+    with atomic_write(path) as draft:  # which tells at once if it cannot be written
         draft.write_text(experiment_page(found), encoding="utf-8")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from traceql.util.files import Unusable, content
+from traceql.util.files import Unusable, read_bytes
 
 _HEADER = re.compile(
     rb'^"(?:ID|Process ID)","Process (?:ID|Name)",.*"Kernel Name".*$', re.MULTILINE
@@ -93,7 +93,7 @@ def is_csv(path: Path) -> bool:
     if not path.name.lower().endswith(_TEXTS):
         return False
     try:
-        return _is_output(_unpacked(content(path)))
+        return _is_output(_unpacked(read_bytes(path)))
     except Unusable:
         return False
 

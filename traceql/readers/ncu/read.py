@@ -17,7 +17,7 @@ from traceql.errors import ProfileSkipped, TraceCorrupt, reason
 from traceql.readers.ncu.csv_file import csv_profile
 from traceql.readers.ncu.csv_text import REPORTS, csv_text
 from traceql.readers.ncu.values import LAUNCH, MetricRows, Number, Profile, Remark, is_series
-from traceql.util.files import Unusable, content
+from traceql.util.files import Unusable, read_bytes
 
 _MODULE = "ncu_report"
 _FOLDER = Path("extras") / "python"  # of the tool
@@ -149,7 +149,7 @@ def read_profile(path: Path) -> Profile:
         TraceCorrupt: it cannot be used; the message says why.
     """
     try:
-        file = content(path)
+        file = read_bytes(path)
         if path.name.endswith(REPORTS):
             page, (launches, metrics, remarks) = "report", report_profile(path)
         else:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceql.errors import EngineError, TraceqlError
-from traceql.util.files import whole_file
+from traceql.util.files import atomic_write
 from traceql.util.locks import locked
 from traceql.util.resources import cache_folder
 
@@ -189,7 +189,7 @@ def _store(module: "Module", cached: Path) -> None:
     """Writes `module` to the cache, unless the cache cannot be written."""
     with contextlib.suppress(OSError, TraceqlError):
         cached.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with whole_file(cached) as draft, draft.open("wb") as file:
+        with atomic_write(cached) as draft, draft.open("wb") as file:
             file.write(module.serialize())
             file.flush()
             os.fsync(file.fileno())  # code with blank pages after a power failure would crash

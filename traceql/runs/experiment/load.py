@@ -13,7 +13,7 @@ from traceql.runs.experiment.profiles import add_profiles
 from traceql.runs.experiment.results_folder import add_folder, engine_titles
 from traceql.runs.experiment.statistics import add_fits, add_gains, add_speedups, median_places
 from traceql.runs.experiment.tables import Rows, create_tables, derive, insert, storable
-from traceql.util.files import whole_file
+from traceql.util.files import atomic_write
 from traceql.util.resources import __version__
 
 
@@ -112,7 +112,7 @@ def load_experiments(
     """
     if database.is_file():
         opened_results(database).close()  # other databases are not replaced
-    with whole_file(database, may_replace_database=True) as draft:
+    with atomic_write(database, may_replace_database=True) as draft:
         con = duckdb.connect(str(draft), config={"threads": 2, "default_block_size": _BLOCK_BYTES})
         try:
             fill(con, paths, say=say, warn=warn)

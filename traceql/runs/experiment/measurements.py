@@ -12,7 +12,7 @@ import pyarrow as pa
 from traceql.database.loading.run_directory import json_document
 from traceql.database.loading.run_files import read_telemetry
 from traceql.runs.experiment.documents import PointDocument, RepeatDocument
-from traceql.util.files import Unusable, content
+from traceql.util.files import Unusable, read_bytes
 
 Measured = tuple[str, str, float, str, str]  # metric, stat, value, unit, source
 
@@ -192,7 +192,7 @@ def _counter(file: Path, rows: int) -> npt.NDArray[np.float64]:
     from pyarrow.parquet import ParquetFile  # as in read_telemetry
 
     try:
-        given = ParquetFile(pa.BufferReader(content(file)))
+        given = ParquetFile(pa.BufferReader(read_bytes(file)))
         if _COUNTER not in given.schema_arrow.names:
             return np.full(rows, np.nan)
         return np.array(given.read([_COUNTER])[_COUNTER].to_pylist(), dtype=np.float64)

@@ -20,7 +20,7 @@ from traceql.runs.experiment.documents import (
 )
 from traceql.runs.experiment.measurements import Measured, repeat_measurements
 from traceql.runs.experiment.tables import Profiled, Rows
-from traceql.util.files import Unusable, content, text
+from traceql.util.files import Unusable, read_bytes, read_text
 
 Key = TypeVar("Key")
 
@@ -79,7 +79,7 @@ _LONGEST = 12  # characters of a number that a machine can have
 def logged_memory(file: Path) -> Mapping[str, int | None]:
     """The columns of table start that a log tells; None where it does not."""
     try:
-        text = content(file).decode(errors="replace")
+        text = read_bytes(file).decode(errors="replace")
     except Unusable:
         text = ""
     found: dict[str, int | None] = {}
@@ -341,7 +341,7 @@ def _peaks(folder: Path, warn: Callable[[str], None]) -> Path | None:
     if not file.exists():
         return None
     try:
-        peaks_document(text(file))
+        peaks_document(read_text(file))
     except Unusable as error:
         warn(f"{file} cannot be used: {error}; utilization is that of data sheets alone")
         return None

@@ -10,7 +10,7 @@ from pathlib import Path
 from socket import gethostname
 
 from traceql.database.loading.discovery import trace_files
-from traceql.database.loading.reading import read_ahead
+from traceql.database.loading.reading import prefetch
 from traceql.errors import LakeError, TraceqlError
 from traceql.runs.lake.add import Added, add_run, failed, noted, source_at
 from traceql.runs.lake.executor.task import Executor, Room, Task, TaskLost, timeout_of
@@ -92,7 +92,7 @@ class Work:
         """Reads a file of a run into a folder."""
         return self._task(
             partial(
-                read_ahead,
+                prefetch,
                 file,
                 folder,
                 trace_processor=self.trace_processor,

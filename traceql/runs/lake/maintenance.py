@@ -35,7 +35,7 @@ from traceql.runs.lake.store import (
     store_at,
 )
 from traceql.runs.lake.tables import RUN, StoredTable, layout, of_runs, stored_tables
-from traceql.util.process import memory_bytes, writing_limits
+from traceql.util.process import memory_bytes, writer_settings
 from traceql.util.text import literal
 
 SHARED_LOCK = "shared"  # held by whoever writes or removes files of several runs
@@ -245,7 +245,7 @@ def compact(lake: str, *, small_bytes: int = SMALL_BYTES) -> Compacted:
     with (
         store.locked(SHARED_LOCK),
         store.drafts() as drafts,
-        duckdb.connect(config=writing_limits(drafts / _MERGED, memory_bytes(None))) as con,
+        duckdb.connect(config=writer_settings(drafts / _MERGED, memory_bytes(None))) as con,
     ):
         store.connect(con)
         found = {one.run: one for one in entries(store)}

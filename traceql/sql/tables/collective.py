@@ -39,7 +39,7 @@ import pyarrow as pa
 
 from traceql.analysis.collectives.operation_matching import series_by_communicator, shared_numbers
 from traceql.sql.definition import declared_schema
-from traceql.util.arrow_duckdb import columns_of, tables_of
+from traceql.util.arrow_duckdb import columns_of, query_tables
 
 # The number of a unit is the same on all ranks of the communicator; -1 if the unit was not found on the
 # rank that the others are compared with. A unit is a step, or a single operation outside of steps.
@@ -220,7 +220,7 @@ _COLLECTIVES = """
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield declared_schema(__file__).empty_table()
     con.register("incoming", _paired(con))
-    yield from tables_of(con, _COLLECTIVES)
+    yield from query_tables(con, _COLLECTIVES)
     con.unregister("incoming")
 
 

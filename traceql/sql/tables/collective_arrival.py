@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from traceql.analysis.intervals import Elapsed, Int64s
 from traceql.sql.definition import declared_schema
-from traceql.util.arrow_duckdb import Columns, mapped_columns, rows_where, spooled, tables_of
+from traceql.util.arrow_duckdb import Columns, mapped_columns, query_tables, rows_where, spilled
 
 # What the device did since the end of the previous operation, or since the start of the GPU span.
 _SPENT = pa.schema(
@@ -137,9 +137,9 @@ _ARRIVALS = """
 
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield declared_schema(__file__).empty_table()
-    with spooled(con, _all_spent(con)) as spent:
+    with spilled(con, _all_spent(con)) as spent:
         con.register("incoming", spent)
-        yield from tables_of(con, _ARRIVALS)
+        yield from query_tables(con, _ARRIVALS)
         con.unregister("incoming")
 
 

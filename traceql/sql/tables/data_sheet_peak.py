@@ -27,7 +27,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.peaks.rows import SHIPPED, peak_rows
-from traceql.util.files import text
+from traceql.util.files import read_text
 
 # The list is `incoming`; its peaks of links are those of table link.
 _LISTED = """
@@ -95,5 +95,5 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
 
 
 def _shipped() -> pa.Table:
-    listed = enumerate(peak_rows(SHIPPED, text(SHIPPED)))
+    listed = enumerate(peak_rows(SHIPPED, read_text(SHIPPED)))
     return pa.Table.from_pylist([{"position": place, **asdict(row)} for place, row in listed])

@@ -30,9 +30,9 @@ from traceql.util.arrow_duckdb import (
     Columns,
     columns_of,
     mapped_columns,
+    query_tables,
     rows_where,
-    spooled,
-    tables_of,
+    spilled,
 )
 
 _TIMES = pa.schema(
@@ -128,9 +128,9 @@ _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield declared_schema(__file__).empty_table()
-    with spooled(con, _times(con)) as times:
+    with spilled(con, _times(con)) as times:
         con.register("incoming", times)
-        yield from tables_of(con, _HOST_GAPS)
+        yield from query_tables(con, _HOST_GAPS)
         con.unregister("incoming")
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from traceql.analysis.layers.module_paths import decoder_layer, module_roles, of_other_model
 from traceql.sql.definition import declared_schema
-from traceql.util.arrow_duckdb import tables_of
+from traceql.util.arrow_duckdb import query_tables
 
 _IS_KNOWN = "SELECT EXISTS (FROM kernel_module) OR EXISTS (FROM graph_node)"
 _EVIDENCE = """
@@ -90,5 +90,5 @@ def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield declared_schema(__file__).empty_table()
     if con.execute(_IS_KNOWN).fetchall()[0][0]:
         con.register("incoming", module_roles())
-        yield from tables_of(con, _EVIDENCE)
+        yield from query_tables(con, _EVIDENCE)
         con.unregister("incoming")

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from traceql.analysis.layers.module_paths import of_other_model
 from traceql.sql.definition import declared_schema
-from traceql.util.arrow_duckdb import tables_of
+from traceql.util.arrow_duckdb import query_tables
 
 _MODULES = """
     WITH RECURSIVE call AS (
@@ -77,4 +77,4 @@ _MODULES = """
 
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield declared_schema(__file__).empty_table()
-    yield from tables_of(con, _MODULES)
+    yield from query_tables(con, _MODULES)

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from traceql.analysis.layers.module_paths import decoder_layer
 from traceql.sql.definition import declared_schema
-from traceql.util.arrow_duckdb import spooled, tables_of
+from traceql.util.arrow_duckdb import query_tables, spilled
 
 _CALLS = """
     WITH event AS (
@@ -92,8 +92,8 @@ _INSIDE = """
 
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield declared_schema(__file__).empty_table()
-    with spooled(con, tables_of(con, _CALLS)) as calls:
+    with spilled(con, query_tables(con, _CALLS)) as calls:
         if len(calls):
             con.register("incoming", calls)
-            yield from tables_of(con, _INSIDE)
+            yield from query_tables(con, _INSIDE)
             con.unregister("incoming")

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from traceql.analysis.intervals import Elapsed
 from traceql.sql.definition import declared_schema
-from traceql.util.arrow_duckdb import columns_of, rows_where, tables_of
+from traceql.util.arrow_duckdb import columns_of, query_tables, rows_where
 
 _IDLE = pa.schema(
     [
@@ -101,7 +101,7 @@ _TIMES = """
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield declared_schema(__file__).empty_table()
     con.register("incoming", _idle(con))
-    yield from tables_of(con, _TIMES)
+    yield from query_tables(con, _TIMES)
     con.unregister("incoming")
 
 

@@ -15,8 +15,8 @@ import msgspec
 
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.readers.formats.kineto.scanner import Scanned, Scanner, new_scanner
+from traceql.readers.read_mode import unpacked_bytes
 from traceql.readers.unpacked import pieces
-from traceql.readers.ways import unpacked_bytes
 
 _NON_FINITE = re.compile(
     rb"(?<=[:,\[\s])(?:-?NaN|-?Infinity|-?nan|-?inf)(?=\s*[,}\]])",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from traceql.errors import TraceqlError, reason
-from traceql.readers.ways import unpacked_bytes
+from traceql.readers.read_mode import unpacked_bytes
 from traceql.util.process import memory_bytes
 
 
