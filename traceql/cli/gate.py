@@ -13,7 +13,7 @@ from traceql.cli.options import INPUT, PATH, accept_option, base_and_new, sides_
 from traceql.errors import TraceqlError
 from traceql.runs.gate.criterion import NAME, criteria, found_config, read_config
 from traceql.runs.gate.reports import as_json, as_junit, as_markdown, as_text, text_lines
-from traceql.util.files import whole_file
+from traceql.util.files import atomic_write
 from traceql.util.text import format_count, one_line, shortened
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def gate(
     if chosen.baseline is not None and sides[0] == [chosen.baseline]:
         manifest_of(chosen.baseline)
     with ExitStack() as files:  # fails before the work if a file is not writable
-        drafts = {path: files.enter_context(whole_file(path)) for path in dict.fromkeys(write)}
+        drafts = {path: files.enter_context(atomic_write(path)) for path in dict.fromkeys(write)}
         base_runs, new_runs = groups_of(sides, say=print_status)
         result = compare(base_runs, new_runs, wanted, accept=accept or chosen.accept)
         for path, draft in drafts.items():

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from traceql.database.loading.peaks import Collective, PeaksDocument, peaks_document
 from traceql.errors import NotMeasured, PeaksInvalid
-from traceql.util.files import Unusable, text
+from traceql.util.files import Unusable, read_text
 
 COPIES = ("peer_copy", "peer_copy_both")
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -32,7 +32,7 @@ def peaks_file(path: Path) -> PeaksDocument:
         PeaksInvalid: it cannot be read or is not one; the message names it.
     """
     try:
-        return peaks_document(text(path))[1]
+        return peaks_document(read_text(path))[1]
     except Unusable as error:
         raise PeaksInvalid(f"cannot read the peaks in {path}: {error}") from None
 

@@ -12,7 +12,7 @@ from traceql.database.loading.peaks import SCHEMA_VERSION, PeaksDocument, peaks_
 from traceql.database.loading.run_directory import checked, json_document
 from traceql.errors import PeaksInvalid
 from traceql.plan.limits import nccl_tests, nvbandwidth
-from traceql.util.files import Unusable, path_text, write_whole
+from traceql.util.files import Unusable, path_text, replace_file
 
 
 def import_peaks(
@@ -70,7 +70,7 @@ def write_peaks(path: Path, document: Mapping[str, Any]) -> None:
     Raises:
         TraceqlError: it cannot be written.
     """
-    write_whole(path, (json.dumps(document, indent=1) + "\n").encode())
+    replace_file(path, (json.dumps(document, indent=1) + "\n").encode())
 
 
 def _read(path: Path, buffer_mib: int) -> tuple[PeaksDocument, Sequence[str]] | Mapping[str, Any]:

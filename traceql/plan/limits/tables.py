@@ -8,7 +8,7 @@ from typing import Any
 from traceql.analysis.peaks.rows import SHIPPED, PeakRow, peak_rows
 from traceql.database.loading.peaks import Collective, PeaksDocument, Product
 from traceql.plan.limits.collective_time import COPIES, Series, collective_series
-from traceql.util.files import text
+from traceql.util.files import read_text
 
 Rows = list[dict[str, Any]]
 
@@ -18,7 +18,7 @@ _FEW_TOKENS = 256  # rows up to which reading the weights may take longer than t
 
 def data_sheet(device_name: str) -> Mapping[str, PeakRow]:
     """The row of each number type; empty for a GPU that is not listed."""
-    rows = peak_rows(SHIPPED, text(SHIPPED))
+    rows = peak_rows(SHIPPED, read_text(SHIPPED))
     return {row.dtype: row for row in rows if re.search(row.device, device_name)}
 
 
