@@ -78,6 +78,7 @@ def prepare(path: Path, scratch: Scratch) -> None:
         scratch.create("file_table", [_file_tables(export)])
     scratch.create("payload", payloads(scratch))
     scratch.run(_FOLDER / "nsys.sql")
+    scratch.run(_FOLDER / "checks.sql")
 
 
 @contextmanager

@@ -1,3 +1,4 @@
+-- sqlfluff:rules:capitalisation.identifiers:unquoted_identifiers_policy:none
 -- The relations of traceql.readers.relations, of the tables of an export.
 --
 -- A rank is a process and one of its GPUs. A globalTid has the thread in its low 24 bits and the
@@ -8,124 +9,68 @@
 -- `file_table`, all tables and views of the file, with `rows` of tables of events that are not read;
 -- `payload`, the values of payloads as JSON.
 
-CREATE MACRO key(source, row) AS (CAST(source AS BIGINT) << 40) + row;
+CREATE MACRO key_of(source_number, row_number) AS (CAST(source_number AS BIGINT) << 40) + row_number;
 CREATE MACRO process_of(global_id) AS global_id >> 24;
 CREATE MACRO pid_of(global_id) AS (global_id >> 24) & 16777215;
 CREATE MACRO tid_of(global_id) AS global_id & 16777215;
 -- Copies are named as PyTorch's profiler names them (ENUM_CUDA_MEMCPY_OPER, ENUM_CUDA_MEM_KIND).
-CREATE MACRO direction(kind) AS word(kind, MAP {
-    1: 'HtoD', 2: 'DtoH', 3: 'HtoA', 4: 'AtoH', 5: 'AtoA', 6: 'AtoD', 7: 'DtoA', 8: 'DtoD', 9: 'HtoH', 10: 'PtoP'
-});
-CREATE MACRO memory(kind) AS word(kind, MAP {
-    0: 'Pageable', 1: 'Pinned', 2: 'Device', 3: 'Array', 4: 'Managed', 5: 'Device', 6: 'Managed'
-});
-CREATE MACRO sync(kind) AS word(kind, MAP {
-    1: 'Event Sync', 2: 'Stream Wait Event', 3: 'Stream Sync', 4: 'Context Sync'
-});
+CREATE MACRO direction(kind) AS word(kind, map(
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+    ['HtoD', 'DtoH', 'HtoA', 'AtoH', 'AtoA', 'AtoD', 'DtoA', 'DtoD', 'HtoH', 'PtoP']
+));
+CREATE MACRO memory(kind) AS word(kind, map(
+    [0, 1, 2, 3, 4, 5, 6], ['Pageable', 'Pinned', 'Device', 'Array', 'Managed', 'Device', 'Managed']
+));
+CREATE MACRO sync(kind) AS word(kind, map(
+    [1, 2, 3, 4], ['Event Sync', 'Stream Wait Event', 'Stream Sync', 'Context Sync']
+));
 
 -- Events of GPUs with a duration. Those that do not nest with others of their stream or thread have
 -- a track of their own, which `place` names. What has no end, or ends before it begins, is left out.
 CREATE VIEW gpu_row AS
+WITH activity AS (
+    SELECT
+        *, rowid AS row, 0 AS source, 'kernel' AS cat, COALESCE(demangledName, shortName) AS name_id,
+        triple(gridX, gridY, gridZ) AS grid, triple(blockX, blockY, blockZ) AS block,
+        FALSE IN (
+            is_size(gridX), is_size(gridY), is_size(gridZ), is_size(blockX), is_size(blockY), is_size(blockZ)
+        ) AS is_odd
+    FROM CUPTI_ACTIVITY_KIND_KERNEL
+    UNION ALL BY NAME
+    -- nsys gives replays that began or ended outside the recording no times.
+    SELECT *, rowid AS row, 1 AS source, 'cuda_graph' AS cat, 'CUDA graph, kernels not recorded' AS name
+    FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE WHERE start > 0 AND "end" >= start
+    UNION ALL BY NAME
+    SELECT
+        *, rowid AS row, 2 AS source, 'gpu_memcpy' AS cat,
+        'Memcpy ' || direction(copyKind) || ' (' || memory(srcKind) || ' -> ' || memory(dstKind) || ')' AS name
+    FROM CUPTI_ACTIVITY_KIND_MEMCPY
+    UNION ALL BY NAME
+    SELECT *, rowid AS row, 3 AS source, 'gpu_memset' AS cat, 'Memset (' || memory(memKind) || ')' AS name
+    FROM CUPTI_ACTIVITY_KIND_MEMSET
+    UNION ALL BY NAME
+    -- The largest number of 32 bits stands for no stream.
+    SELECT
+        * REPLACE (CASE WHEN streamId < 4294967295 THEN streamId END AS streamId), rowid AS row, 4 AS source,
+        'cuda_sync' AS cat, 'synchronization' AS place, sync(syncType) AS name
+    FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION
+)
+
 SELECT
-    key(0, rowid) AS key,
-    'kernel' AS cat,
-    COALESCE(globalPid, 0) AS globalPid,
-    deviceId AS device,
-    streamId AS stream,
-    '' AS place,
-    COALESCE(demangledName, shortName) AS name_id,
-    start AS ts,
-    "end" - start AS dur,
-    correlationId AS correlation,
+    key_of(source, row) AS key, cat, COALESCE(globalPid, 0) AS globalPid, deviceId AS device, streamId AS stream,
+    COALESCE(place, '') AS place, name_id, name, start AS ts, "end" - start AS dur, correlationId AS correlation,
     object(concat_ws(
         ',', member('contextId', contextId), member('greenContextId', greenContextId),
         member('registersPerThread', registersPerThread), member('staticSharedMemory', staticSharedMemory),
         member('dynamicSharedMemory', dynamicSharedMemory), member('localMemoryPerThread', localMemoryPerThread),
-        member('launchType', launchType), member('gridId', gridId), member('graphNodeId', graphNodeId),
-        member('graphId', graphId)
+        member('launchType', launchType), member('gridId', gridId), member('copyKind', copyKind),
+        member('srcKind', srcKind), member('dstKind', dstKind), member('srcDeviceId', srcDeviceId),
+        member('dstDeviceId', dstDeviceId), member('value', value), member('memKind', memKind),
+        member('eventId', eventId), member('eventSyncId', eventSyncId), member('graphNodeId', graphNodeId),
+        member('graphId', graphId), member('graphExecId', graphExecId)
     )) AS args,
-    triple(gridX, gridY, gridZ) AS grid,
-    triple(blockX, blockY, blockZ) AS block,
-    graphNodeId AS graph_node_id,
-    COALESCE("end" >= start, FALSE) AS is_kept,
-    NOT COALESCE(is_size(gridX) AND is_size(gridY) AND is_size(gridZ) AND is_size(blockX) AND is_size(blockY) AND is_size(blockZ), TRUE) AS is_odd
-FROM CUPTI_ACTIVITY_KIND_KERNEL
-UNION ALL BY NAME
-SELECT  -- nsys gives replays that began or ended outside the recording no times
-    key(1, rowid) AS key,
-    'cuda_graph' AS cat,
-    COALESCE(globalPid, 0) AS globalPid,
-    deviceId AS device,
-    streamId AS stream,
-    '' AS place,
-    'CUDA graph, kernels not recorded' AS name,
-    start AS ts,
-    "end" - start AS dur,
-    correlationId AS correlation,
-    object(concat_ws(
-        ',', member('contextId', contextId), member('graphId', graphId), member('graphExecId', graphExecId)
-    )) AS args,
-    TRUE AS is_kept
-FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE
-WHERE start > 0 AND "end" >= start
-UNION ALL BY NAME
-SELECT
-    key(2, rowid) AS key,
-    'gpu_memcpy' AS cat,
-    COALESCE(globalPid, 0) AS globalPid,
-    deviceId AS device,
-    streamId AS stream,
-    '' AS place,
-    'Memcpy ' || direction(copyKind) || ' (' || memory(srcKind) || ' -> ' || memory(dstKind) || ')' AS name,
-    start AS ts,
-    "end" - start AS dur,
-    correlationId AS correlation,
-    object(concat_ws(
-        ',', member('contextId', contextId), member('copyKind', copyKind), member('srcKind', srcKind),
-        member('dstKind', dstKind), member('srcDeviceId', srcDeviceId), member('dstDeviceId', dstDeviceId),
-        member('graphNodeId', graphNodeId)
-    )) AS args,
-    bytes,
-    graphNodeId AS graph_node_id,
-    COALESCE("end" >= start, FALSE) AS is_kept
-FROM CUPTI_ACTIVITY_KIND_MEMCPY
-UNION ALL BY NAME
-SELECT
-    key(3, rowid) AS key,
-    'gpu_memset' AS cat,
-    COALESCE(globalPid, 0) AS globalPid,
-    deviceId AS device,
-    streamId AS stream,
-    '' AS place,
-    'Memset (' || memory(memKind) || ')' AS name,
-    start AS ts,
-    "end" - start AS dur,
-    correlationId AS correlation,
-    object(concat_ws(
-        ',', member('contextId', contextId), member('value', value), member('memKind', memKind),
-        member('graphNodeId', graphNodeId)
-    )) AS args,
-    bytes,
-    graphNodeId AS graph_node_id,
-    COALESCE("end" >= start, FALSE) AS is_kept
-FROM CUPTI_ACTIVITY_KIND_MEMSET
-UNION ALL BY NAME
-SELECT
-    key(4, rowid) AS key,
-    'cuda_sync' AS cat,
-    COALESCE(globalPid, 0) AS globalPid,
-    deviceId AS device,
-    CASE WHEN streamId < 4294967295 THEN streamId END AS stream,  -- that one stands for no stream
-    'synchronization' AS place,
-    sync(syncType) AS name,
-    start AS ts,
-    "end" - start AS dur,
-    correlationId AS correlation,
-    object(concat_ws(
-        ',', member('contextId', contextId), member('eventId', eventId), member('eventSyncId', eventSyncId)
-    )) AS args,
-    COALESCE("end" >= start, FALSE) AS is_kept
-FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
+    bytes, grid, block, graphNodeId AS graph_node_id, COALESCE("end" >= start, FALSE) AS is_kept, is_odd
+FROM activity;
 
 CREATE VIEW gpu_event AS FROM gpu_row WHERE is_kept;
 
@@ -138,8 +83,7 @@ UNION ALL SELECT COALESCE(globalPid, 0), deviceId FROM CUPTI_ACTIVITY_KIND_MEMSE
 
 CREATE TABLE part AS
 SELECT ROW_NUMBER() OVER (ORDER BY globalPid, device) - 1 AS rank, globalPid, device, COUNT(*) AS activities
-FROM work
-GROUP BY globalPid, device;
+FROM work GROUP BY globalPid, device;
 
 INSERT INTO part SELECT 0, NULL, NULL, 0 WHERE NOT EXISTS (FROM part);
 
@@ -155,11 +99,9 @@ WITH other AS (
 SELECT globalPid, device, rank FROM part WHERE globalPid IS NOT NULL
 UNION ALL
 SELECT
-    globalPid,
-    device,
+    globalPid, device,
     COALESCE((SELECT MIN(rank) FROM part WHERE process_of(part.globalPid) = process_of(other.globalPid)), 0)
-FROM other
-ANTI JOIN part USING (globalPid, device);
+FROM other ANTI JOIN part USING (globalPid, device);
 
 -- The rank of each thread: that of the GPU of its process on which it launched most.
 CREATE TABLE thread AS
@@ -172,214 +114,136 @@ WITH known AS (
 ),
 
 of_process AS (
-    SELECT process_of(globalPid) AS process, MIN(rank) AS first_rank, COUNT(*) AS gpus
-    FROM part
-    GROUP BY process
+    SELECT process_of(globalPid) AS process, MIN(rank) AS first_rank, COUNT(*) AS gpus FROM part GROUP BY process
 ),
 
 launched AS (
-    SELECT call.globalTid, part.rank, COUNT(*) AS kernels
-    FROM CUPTI_ACTIVITY_KIND_KERNEL AS kernel
-    JOIN part ON part.globalPid = COALESCE(kernel.globalPid, 0) AND part.device = kernel.deviceId
-    JOIN of_process ON of_process.process = process_of(part.globalPid) AND of_process.gpus > 1
-    JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS call
+    SELECT call.globalTid, part.rank, COUNT(*) AS kernels FROM CUPTI_ACTIVITY_KIND_KERNEL AS kernel
+    INNER JOIN part ON part.globalPid = COALESCE(kernel.globalPid, 0) AND part.device = kernel.deviceId
+    INNER JOIN of_process ON of_process.process = process_of(part.globalPid) AND of_process.gpus > 1
+    INNER JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS call
         ON call.correlationId = kernel.correlationId AND process_of(call.globalTid) = of_process.process
     GROUP BY call.globalTid, part.rank
 ),
 
-busiest AS (
-    SELECT globalTid, arg_max(rank, (kernels, -rank)) AS rank FROM launched GROUP BY globalTid
-)
+busiest AS (SELECT globalTid, arg_max(rank, (kernels, -rank)) AS rank FROM launched GROUP BY globalTid)
 
 SELECT
-    globalTid,
-    COALESCE(busiest.rank, first_rank, 0) AS rank,
+    globalTid, COALESCE(busiest.rank, first_rank, 0) AS rank,
     first_rank IS NOT NULL OR (SELECT BOOL_OR(globalPid IS NULL) FROM part) AS is_own
-FROM known
-LEFT JOIN of_process ON of_process.process = process_of(globalTid)
-LEFT JOIN busiest USING (globalTid);
+FROM known LEFT JOIN of_process ON of_process.process = process_of(globalTid) LEFT JOIN busiest USING (globalTid);
 
 -- The times in which these threads were on no CPU: until their next row.
 CREATE TABLE off_cpu AS
-SELECT start, "end", globalTid, threadState
-FROM (
-    SELECT
-        *,
-        rowid AS row,
-        LEAD(start) OVER (PARTITION BY globalTid ORDER BY start, rowid) AS "end"
+SELECT start, "end", globalTid, threadState FROM (
+    SELECT *, rowid AS row, LEAD(start) OVER (PARTITION BY globalTid ORDER BY start, rowid) AS "end"
     FROM (SELECT * REPLACE (COALESCE(globalTid, 0) AS globalTid), rowid FROM SCHED_EVENTS)
     SEMI JOIN thread USING (globalTid)
 )
-WHERE isSchedIn = 0 AND "end" IS NOT NULL
-ORDER BY start, row;
+WHERE isSchedIn = 0 AND "end" IS NOT NULL ORDER BY start, row;
 
 CREATE TABLE nvtx_domain AS
 SELECT pid_of(globalTid) AS pid, domainId, LAST(COALESCE(text, value) ORDER BY NVTX_EVENTS.rowid) AS name
-FROM NVTX_EVENTS
-LEFT JOIN StringIds ON id = textId
-WHERE eventType = 75 AND COALESCE(text, value) IS NOT NULL
+FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId WHERE eventType = 75 AND COALESCE(text, value) IS NOT NULL
 GROUP BY pid, domainId;
 
--- Events of threads with a duration; without an end it is 0.
+-- Events of threads with a duration; without an end it is 0. NVTX ranges are pushed and popped (59,
+-- 70), or started and ended (60, 71), perhaps by another thread.
 CREATE VIEW host_row AS
+WITH event AS (
+    SELECT
+        *, rowid AS row, 5 + eventClass AS source, TRUE AS is_call, -1 - nameId AS name_id,
+        CASE eventClass WHEN 0 THEN 'cuda_runtime' ELSE 'cuda_driver' END AS cat
+    FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE eventClass IN (0, 1)
+    UNION ALL BY NAME
+    SELECT
+        nvtx.* EXCLUDE (category), 7 AS source, 'nvtx' AS cat, textId AS name_id, text AS name,
+        CASE WHEN eventType IN (60, 71) THEN 'ranges' END AS place,
+        CASE
+            WHEN nvtx.domainId <> 0 OR category <> 0 OR color <> 0 OR endGlobalTid <> 0 OR nvtx.binaryData IS NOT NULL
+                THEN concat_ws(
+                    ', ',
+                    CASE
+                        WHEN nvtx.domainId <> 0
+                            THEN '"domain": ' || to_json(COALESCE(domain.name, CAST(nvtx.domainId AS VARCHAR)))
+                    END,
+                    '"category": ' || category, '"color": ' || color,
+                    CASE WHEN endGlobalTid <> globalTid THEN '"end thread": ' || tid_of(endGlobalTid) END,
+                    CASE WHEN nvtx.binaryData IS NOT NULL THEN '"payload": ' || COALESCE(payload.value, '{}') END
+                )
+        END AS members
+    FROM (SELECT *, rowid AS row FROM NVTX_EVENTS) AS nvtx
+    LEFT JOIN nvtx_domain AS domain ON domain.pid = pid_of(globalTid) AND domain.domainId = nvtx.domainId
+    LEFT JOIN payload ON payload.domainId = nvtx.domainId AND payload.binaryData = nvtx.binaryData
+    WHERE eventType IN (59, 70, 60, 71) AND "end" IS NOT NULL
+    UNION ALL BY NAME
+    SELECT *, rowid AS row, 8 AS source, 'os_runtime' AS cat, nameId AS name_id FROM OSRT_API
+    UNION ALL BY NAME
+    SELECT *, rowid AS row, 9 AS source, 'overhead' AS cat, nameId AS name_id FROM PROFILER_OVERHEAD
+    UNION ALL BY NAME
+    SELECT
+        * EXCLUDE (correlationId), rowid AS row, 10 AS source, 'overhead' AS cat, 'overhead' AS place,
+        nameId AS name_id, member('correlationId', correlationId) AS members
+    FROM CUPTI_ACTIVITY_KIND_OVERHEAD
+    UNION ALL BY NAME
+    SELECT *, rowid AS row, 11 AS source, 'off_cpu' AS cat, 'scheduling' AS place, 'off the CPU' AS name FROM off_cpu
+)
+
 SELECT
-    key(5 + eventClass, rowid) AS key,
-    CASE eventClass WHEN 0 THEN 'cuda_runtime' ELSE 'cuda_driver' END AS cat,
-    TRUE AS is_call,
-    COALESCE(globalTid, 0) AS globalTid,
-    '' AS place,
-    -1 - nameId AS name_id,
-    start AS ts,
-    COALESCE("end", start) - start AS dur,
-    correlationId AS correlation,
-    object(member('returnValue', returnValue)) AS args,
+    key_of(source, row) AS key, cat, is_call, COALESCE(globalTid, 0) AS globalTid, COALESCE(place, '') AS place, name_id,
+    name, start AS ts, COALESCE("end", start) - start AS dur, correlationId AS correlation,
+    object(concat_ws(
+        ',', members, member('returnValue', returnValue), member('overheadType', overheadType),
+        member('threadState', threadState)
+    )) AS args,
     COALESCE("end" >= start, TRUE) AS is_kept
-FROM CUPTI_ACTIVITY_KIND_RUNTIME
-WHERE eventClass IN (0, 1)
-UNION ALL BY NAME
-SELECT  -- pushed and popped (59, 70), or started and ended (60, 71), also on another thread
-    key(7, nvtx.rowid) AS key,
-    'nvtx' AS cat,
-    COALESCE(globalTid, 0) AS globalTid,
-    CASE WHEN eventType IN (60, 71) THEN 'ranges' ELSE '' END AS place,
-    textId AS name_id,
-    text AS name,
-    start AS ts,
-    "end" - start AS dur,
-    CASE WHEN nvtx.domainId <> 0 OR category <> 0 OR color <> 0 OR endGlobalTid <> 0 OR nvtx.binaryData IS NOT NULL
-        THEN object(concat_ws(
-            ', ',
-            CASE WHEN nvtx.domainId <> 0 THEN '"domain": ' || to_json(COALESCE(nvtx_domain.name, CAST(nvtx.domainId AS VARCHAR))) END,
-            '"category": ' || category,
-            '"color": ' || color,
-            CASE WHEN endGlobalTid <> globalTid THEN '"end thread": ' || tid_of(endGlobalTid) END,
-            CASE WHEN nvtx.binaryData IS NOT NULL THEN '"payload": ' || COALESCE(payload.value, '{}') END
-        ))
-    END AS args,
-    "end" >= start AS is_kept
-FROM (SELECT *, rowid FROM NVTX_EVENTS) AS nvtx
-LEFT JOIN nvtx_domain ON nvtx_domain.pid = pid_of(globalTid) AND nvtx_domain.domainId = nvtx.domainId
-LEFT JOIN payload ON payload.domainId = nvtx.domainId AND payload.binaryData = nvtx.binaryData
-WHERE eventType IN (59, 70, 60, 71) AND "end" IS NOT NULL
-UNION ALL BY NAME
-SELECT
-    key(8, rowid) AS key,
-    'os_runtime' AS cat,
-    COALESCE(globalTid, 0) AS globalTid,
-    '' AS place,
-    nameId AS name_id,
-    start AS ts,
-    COALESCE("end", start) - start AS dur,
-    correlationId AS correlation,
-    object(member('returnValue', returnValue)) AS args,
-    COALESCE("end" >= start, TRUE) AS is_kept
-FROM OSRT_API
-UNION ALL BY NAME
-SELECT
-    key(9, rowid) AS key,
-    'overhead' AS cat,
-    COALESCE(globalTid, 0) AS globalTid,
-    '' AS place,
-    nameId AS name_id,
-    start AS ts,
-    COALESCE("end", start) - start AS dur,
-    correlationId AS correlation,
-    COALESCE("end" >= start, TRUE) AS is_kept
-FROM PROFILER_OVERHEAD
-UNION ALL BY NAME
-SELECT
-    key(10, rowid) AS key,
-    'overhead' AS cat,
-    COALESCE(globalTid, 0) AS globalTid,
-    'overhead' AS place,
-    nameId AS name_id,
-    start AS ts,
-    COALESCE("end", start) - start AS dur,
-    object(concat_ws(',', member('correlationId', correlationId), member('overheadType', overheadType))) AS args,
-    COALESCE("end" >= start, TRUE) AS is_kept
-FROM CUPTI_ACTIVITY_KIND_OVERHEAD
-UNION ALL BY NAME
-SELECT
-    key(11, rowid) AS key,
-    'off_cpu' AS cat,
-    globalTid,
-    'scheduling' AS place,
-    'off the CPU' AS name,
-    start AS ts,
-    "end" - start AS dur,
-    object(member('threadState', threadState)) AS args,
-    TRUE AS is_kept
-FROM off_cpu;
+FROM event;
 
 CREATE VIEW host_event AS FROM host_row WHERE is_kept;
 
 -- Events without a duration: marks and ranges that nobody closed, CUDA events, allocations.
 CREATE VIEW host_point AS
 SELECT
-    key(0, rowid) AS key,
-    'nvtx' AS cat,
-    COALESCE(globalTid, 0) AS globalTid,
-    '' AS place,
-    textId AS name_id,
-    text AS name,
-    start AS ts,
-    CASE WHEN eventType NOT IN (34, 65) THEN '{"open": true}' END AS args
-FROM NVTX_EVENTS
-WHERE eventType IN (34, 65) OR eventType IN (59, 70, 60, 71) AND "end" IS NULL;
+    key_of(0, rowid) AS key, 'nvtx' AS cat, COALESCE(globalTid, 0) AS globalTid, '' AS place, textId AS name_id,
+    text AS name, start AS ts, CASE WHEN eventType NOT IN (34, 65) THEN '{"open": true}' END AS args
+FROM NVTX_EVENTS WHERE eventType IN (34, 65) OR eventType IN (59, 70, 60, 71) AND "end" IS NULL;
 
 CREATE VIEW gpu_point AS
 SELECT
-    key(1, rowid) AS key,
-    'cuda_event' AS cat,
-    COALESCE(globalPid, 0) AS globalPid,
-    deviceId AS device,
-    streamId AS stream,
-    '' AS place,
-    'CUDA event' AS name,
-    timestamp AS ts,
+    key_of(1, rowid) AS key, 'cuda_event' AS cat, COALESCE(globalPid, 0) AS globalPid, deviceId AS device,
+    streamId AS stream, '' AS place, 'CUDA event' AS name, timestamp AS ts,
     COALESCE(object(member('eventId', eventId)), '{}') AS args
-FROM CUPTI_ACTIVITY_KIND_CUDA_EVENT
-WHERE timestamp > 0 AND deviceId IS NOT NULL
-UNION ALL BY NAME
+FROM CUPTI_ACTIVITY_KIND_CUDA_EVENT WHERE timestamp > 0 AND deviceId IS NOT NULL
+UNION ALL
 SELECT
-    key(2, rowid) AS key,
-    'cuda_memory' AS cat,
-    COALESCE(globalPid, 0) AS globalPid,
-    deviceId AS device,
-    CAST(NULL AS BIGINT) AS stream,
-    '' AS place,
+    key_of(2, rowid), 'cuda_memory', COALESCE(globalPid, 0), deviceId, NULL, '',
     CASE memoryOperationType
         WHEN 0 THEN 'CUDA allocation'
         WHEN 1 THEN 'CUDA free'
         ELSE 'memory operation ' || memoryOperationType
-    END AS name,
-    start AS ts,
+    END,
+    start,
     object(concat_ws(
         ',', member('bytes', bytes), member('address', address), member('memKind', memKind),
         member('memoryOperationType', memoryOperationType), member('streamId', streamId),
         member('correlationId', correlationId)
-    )) AS args
-FROM CUDA_GPU_MEMORY_USAGE_EVENTS
-WHERE start IS NOT NULL AND deviceId IS NOT NULL;
+    ))
+FROM CUDA_GPU_MEMORY_USAGE_EVENTS WHERE start IS NOT NULL AND deviceId IS NOT NULL;
 
 -- Samples of GPU metrics. A metric is one of a type, and each GPU has a type of its own, whose low
 -- byte is the number of the GPU in TARGET_INFO_GPU.
 CREATE VIEW sample AS
-SELECT key(3, rowid) AS key, timestamp AS ts, typeId, metricId, value
-FROM GPU_METRICS
+SELECT key_of(3, rowid) AS key, timestamp AS ts, typeId, metricId, value FROM GPU_METRICS
 WHERE timestamp IS NOT NULL AND typeId IS NOT NULL AND metricId IS NOT NULL AND value IS NOT NULL;
 
 -- The first rank that ran on the GPU of a type, as far as that is certain; else the first rank.
 CREATE TABLE metric_type AS
 WITH gpu_number AS (
-    SELECT rank, gpuId AS number
-    FROM part
-    JOIN TARGET_INFO_CUDA_DEVICE AS found ON cudaId = device AND pid = pid_of(globalPid)
+    SELECT rank, gpuId AS number FROM part
+    INNER JOIN TARGET_INFO_CUDA_DEVICE ON cudaId = device AND pid = pid_of(globalPid)
     UNION ALL
     -- A number of a device is that of its process, which may see some of the GPUs only.
-    SELECT rank, found.id
-    FROM part
-    CROSS JOIN TARGET_INFO_GPU AS found
+    SELECT rank, found.id FROM part CROSS JOIN TARGET_INFO_GPU AS found
     WHERE globalPid IS NOT NULL AND NOT EXISTS (FROM TARGET_INFO_CUDA_DEVICE)
         AND CASE
             WHEN (SELECT COUNT(DISTINCT globalPid) FROM part) > 1
@@ -391,18 +255,14 @@ WITH gpu_number AS (
 owner AS (SELECT number, MIN(rank) AS rank FROM gpu_number GROUP BY number)
 
 SELECT typeId, COUNT(*) AS samples, typeId & 255 AS gpu, COALESCE(MIN(rank), 0) AS rank, MIN(rank) IS NOT NULL AS is_known
-FROM sample
-LEFT JOIN owner ON number = typeId & 255
-GROUP BY typeId;
+FROM sample LEFT JOIN owner ON number = typeId & 255 GROUP BY typeId;
 
 -- Of repeated rows the first counts. nsys shows clocks in megahertz, and exports say so, but hold
 -- hertz: no clock of a GPU is so slow in hertz, or so fast in megahertz.
 CREATE TABLE metric AS
 WITH named AS (
-    SELECT typeId, metricId, FIRST(metricName ORDER BY rowid) AS name
-    FROM TARGET_INFO_GPU_METRICS
-    WHERE metricName IS NOT NULL
-    GROUP BY typeId, metricId
+    SELECT typeId, metricId, FIRST(metricName ORDER BY rowid) AS name FROM TARGET_INFO_GPU_METRICS
+    WHERE metricName IS NOT NULL GROUP BY typeId, metricId
 ),
 
 repeated AS (
@@ -413,122 +273,89 @@ repeated AS (
 ),
 
 clock AS (
-    SELECT MAX(value) >= 1000000 AS in_hertz
-    FROM sample
-    JOIN named USING (typeId, metricId)
+    SELECT MAX(value) >= 1000000 AS in_hertz FROM sample INNER JOIN named USING (typeId, metricId)
     WHERE name LIKE '%[MHz]'
 )
 
 SELECT
-    typeId,
-    metricId,
+    typeId, metricId,
     CASE
         WHEN name IS NULL THEN 'metric ' || metricId
         WHEN is_repeated THEN parts.name || ' (' || metricId || ')'
         ELSE parts.name
     END AS name,
     CASE WHEN parts.unit = 'MHz' AND (SELECT in_hertz FROM clock) THEN 'Hz' ELSE NULLIF(parts.unit, '') END AS unit
-FROM (SELECT DISTINCT typeId, metricId FROM sample)
-LEFT JOIN repeated USING (typeId, metricId);
+FROM (SELECT DISTINCT typeId, metricId FROM sample) LEFT JOIN repeated USING (typeId, metricId);
 
 -- Tracks in the order of their first use: a thread, a stream, or the metrics of a GPU.
 CREATE TABLE place AS
 WITH used AS (
-    SELECT 0 AS kind, rank, 1 AS owner, device AS number, stream, place FROM gpu_event JOIN gpu USING (globalPid, device)
-    UNION SELECT 0, rank, 0, globalTid, NULL, place FROM host_event JOIN thread USING (globalTid)
-    UNION SELECT 1, rank, 0, globalTid, NULL, place FROM host_point JOIN thread USING (globalTid)
-    UNION SELECT key >> 40, rank, 1, device, stream, place FROM gpu_point JOIN gpu USING (globalPid, device)
+    SELECT 0 AS kind, rank, 1 AS owner, device AS number, stream, place FROM gpu_event INNER JOIN gpu USING (globalPid, device)
+    UNION SELECT 0, rank, 0, globalTid, NULL, place FROM host_event INNER JOIN thread USING (globalTid)
+    UNION SELECT 1, rank, 0, globalTid, NULL, place FROM host_point INNER JOIN thread USING (globalTid)
+    UNION SELECT key >> 40, rank, 1, device, stream, place FROM gpu_point INNER JOIN gpu USING (globalPid, device)
     UNION SELECT 4, rank, 2, typeId, NULL, '' FROM metric_type
 ),
 
 ordered AS (
-    SELECT
-        *,
-        list_position(['', 'synchronization', 'ranges', 'scheduling', 'overhead'], place) AS place_number
+    SELECT *, list_position(['', 'synchronization', 'ranges', 'scheduling', 'overhead'], place) AS place_number
     FROM used
 )
 
 SELECT
-    rank,
-    owner,
-    number,
-    stream,
-    place,
+    rank, owner, number, stream, place,
     ROW_NUMBER() OVER (
         PARTITION BY rank ORDER BY MIN(kind), owner, number, stream NULLS FIRST, MIN(place_number)
     ) - 1 AS track
-FROM ordered
-GROUP BY rank, owner, number, stream, place;
+FROM ordered GROUP BY rank, owner, number, stream, place;
 
 CREATE TABLE gpu_place AS
-SELECT globalPid, device, stream, place, rank, track
-FROM place
-JOIN gpu USING (rank)
+SELECT globalPid, device, stream, place, rank, track FROM place INNER JOIN gpu USING (rank)
 WHERE owner = 1 AND device = number;
 
 CREATE TABLE host_place AS
-SELECT globalTid, place, rank, track, is_own
-FROM place
-JOIN thread USING (rank)
+SELECT globalTid, place, rank, track, is_own FROM place INNER JOIN thread USING (rank)
 WHERE owner = 0 AND globalTid = number;
 
 -- ---- the relations ----
 
 -- Correlations are those of a process: an API server without a GPU has the same as the workers.
 CREATE VIEW slice AS
-SELECT gpu_event.*, rank, track, cat <> 'cuda_sync' AS is_activity
-FROM gpu_event
-JOIN gpu_place USING (globalPid, device, place)
-WHERE gpu_event.stream IS NOT DISTINCT FROM gpu_place.stream
+SELECT gpu_event.*, rank, track, cat <> 'cuda_sync' AS is_activity FROM gpu_event  -- noqa: AM04
+INNER JOIN gpu_place USING (globalPid, device, place) WHERE gpu_event.stream IS NOT DISTINCT FROM gpu_place.stream
 UNION ALL BY NAME
 SELECT host_event.* REPLACE (CASE WHEN is_own OR is_call IS NULL THEN correlation END AS correlation), rank, track
-FROM host_event
-JOIN host_place USING (globalTid, place);
+FROM host_event INNER JOIN host_place USING (globalTid, place);
 
 CREATE VIEW flow_end AS
-SELECT rank, correlation AS flow, FALSE AS is_start, key
-FROM gpu_event
-JOIN gpu USING (globalPid, device)
+SELECT rank, correlation AS flow, FALSE AS is_start, key FROM gpu_event INNER JOIN gpu USING (globalPid, device)
 WHERE cat <> 'cuda_sync' AND correlation <> 0
 UNION ALL
-SELECT rank, correlation, TRUE, key
-FROM host_event
-JOIN thread USING (globalTid)
+SELECT rank, correlation, TRUE, key FROM host_event INNER JOIN thread USING (globalTid)
 WHERE is_call AND is_own AND correlation <> 0;
 
 CREATE VIEW instant AS
-SELECT host_point.*, rank, track
-FROM host_point
-JOIN host_place USING (globalTid, place)
+SELECT host_point.*, rank, track  -- noqa: AM04
+FROM host_point INNER JOIN host_place USING (globalTid, place)
 UNION ALL BY NAME
-SELECT gpu_point.*, rank, track
-FROM gpu_point
-JOIN gpu_place USING (globalPid, device, place)
+SELECT gpu_point.*, rank, track FROM gpu_point INNER JOIN gpu_place USING (globalPid, device, place)
 WHERE gpu_point.stream IS NOT DISTINCT FROM gpu_place.stream;
 
 CREATE VIEW counter AS
-SELECT rank, key, name, unit, ts, value, track
-FROM sample
-JOIN metric USING (typeId, metricId)
-JOIN metric_type USING (typeId)
-JOIN place USING (rank)
-WHERE owner = 2 AND number = typeId;
+SELECT rank, key, name, unit, ts, value, track FROM sample INNER JOIN metric USING (typeId, metricId)
+INNER JOIN metric_type USING (typeId) INNER JOIN place USING (rank) WHERE owner = 2 AND number = typeId;
 
 -- Names of calls are without the version, and the kind of default stream.
 CREATE VIEW text AS
-SELECT id, value
-FROM StringIds
+SELECT id, value FROM StringIds
 UNION ALL
-SELECT -1 - id, regexp_replace(value, '(_v\d+)?(_pt(sz|ds))?$', '')
-FROM StringIds
+SELECT -1 - id, regexp_replace(value, '(_v\d+)?(_pt(sz|ds))?$', '') FROM StringIds
 SEMI JOIN CUPTI_ACTIVITY_KIND_RUNTIME ON nameId = id;
 
 CREATE VIEW track AS
 WITH thread_name AS (
-    SELECT globalTid, LAST(shown(value) ORDER BY ThreadNames.rowid) AS name
-    FROM ThreadNames
-    JOIN StringIds ON id = nameId
-    GROUP BY globalTid
+    SELECT globalTid, LAST(shown(value) ORDER BY ThreadNames.rowid) AS name FROM ThreadNames
+    INNER JOIN StringIds ON id = nameId GROUP BY globalTid
 ),
 
 process AS (
@@ -536,61 +363,40 @@ process AS (
 ),
 
 stream AS (
-    SELECT
-        *,
-        COALESCE('stream ' || stream, 'all streams') AS stream_name
-    FROM place
-    WHERE owner = 1
+    SELECT *, COALESCE('stream ' || stream, 'all streams') AS stream_name FROM place WHERE owner = 1
 )
 
-SELECT
-    rank,
-    track,
-    CAST(number AS VARCHAR) AS pid,
+SELECT  -- noqa: AM07
+    rank, track, CAST(number AS VARCHAR) AS pid,
     CASE WHEN place = '' THEN CAST(COALESCE(stream, -1) AS VARCHAR) ELSE stream_name || ' ' || place END AS tid,
-    'GPU ' || number AS process_name,
-    rtrim(stream_name || ' ' || place) AS thread_name,
-    'GPU ' || number AS process_labels,
-    number AS slice_pid,
-    stream AS slice_tid
+    'GPU ' || number AS process_name, rtrim(stream_name || ' ' || place) AS thread_name,
+    'GPU ' || number AS process_labels, number AS slice_pid, stream AS slice_tid
 FROM stream
 UNION ALL BY NAME
 SELECT
-    rank,
-    track,
-    CAST(pid_of(number) AS VARCHAR) AS pid,
-    rtrim(tid_of(number) || ' ' || place) AS tid,
+    rank, track, CAST(pid_of(number) AS VARCHAR) AS pid, rtrim(tid_of(number) || ' ' || place) AS tid,
     process.name AS process_name,
     trim(COALESCE(thread_name.name, CAST(tid_of(number) AS VARCHAR)) || ' ' || place) AS thread_name,
-    pid_of(number) AS slice_pid,
-    tid_of(number) AS slice_tid
-FROM place
-LEFT JOIN thread_name ON globalTid = number
-LEFT JOIN process ON process.pid = pid_of(number)
+    pid_of(number) AS slice_pid, tid_of(number) AS slice_tid
+FROM place LEFT JOIN thread_name ON globalTid = number LEFT JOIN process ON process.pid = pid_of(number)
 WHERE owner = 0
 UNION ALL BY NAME
 SELECT rank, track, 'GPU metrics ' || number AS pid, 'GPU metrics of GPU ' || (number & 255) AS process_name
-FROM place
-WHERE owner = 2;
+FROM place WHERE owner = 2;
 
 -- Counted in the tables as they were read, by rank alone.
 CREATE TABLE counted AS
 SELECT
-    rank,
-    cat,
-    COUNT(*) FILTER (is_kept) AS kept,
-    COUNT(*) FILTER (NOT is_kept) AS left_out,
-    SUM(dur) FILTER (is_kept) AS dur,
-    COUNT(*) FILTER (is_kept AND is_odd) AS odd
+    rank, cat, COUNT(*) FILTER (is_kept) AS kept, COUNT(*) FILTER (NOT is_kept) AS left_out,
+    SUM(dur) FILTER (is_kept) AS dur, COUNT(*) FILTER (is_kept AND is_odd) AS odd
 FROM (
-    SELECT rank, cat, is_kept, is_odd, dur FROM gpu_row JOIN gpu USING (globalPid, device)
-    UNION ALL BY NAME SELECT rank, cat, is_kept, dur FROM host_row JOIN thread USING (globalTid)
+    SELECT rank, cat, is_kept, is_odd, dur FROM gpu_row INNER JOIN gpu USING (globalPid, device)
+    UNION ALL SELECT rank, cat, is_kept, FALSE, dur FROM host_row INNER JOIN thread USING (globalTid)
 )
 GROUP BY rank, cat;
 
 CREATE TABLE category AS
-SELECT DISTINCT cat, phase
-FROM (
+SELECT DISTINCT cat, phase FROM (
     VALUES
     ('KERNEL', 'kernel', 'slice'), ('GRAPH_TRACE', 'cuda_graph', 'slice'), ('MEMCPY', 'gpu_memcpy', 'slice'),
     ('MEMSET', 'gpu_memset', 'slice'), ('SYNCHRONIZATION', 'cuda_sync', 'slice'), ('RUNTIME', 'cuda_runtime', 'slice'),
@@ -598,24 +404,21 @@ FROM (
     ('NVTX_EVENTS', 'nvtx', 'slice'), ('OSRT_API', 'os_runtime', 'slice'), ('SCHED_EVENTS', 'off_cpu', 'slice'),
     ('NVTX_EVENTS', '', 'i'), ('CUDA_EVENT', '', 'i'), ('CUDA_GPU_MEMORY_USAGE_EVENTS', '', 'i')
 ) AS source (name, cat, phase)
-JOIN file_table ON file_table.name IN (source.name, 'CUPTI_ACTIVITY_KIND_' || source.name);
+INNER JOIN file_table ON file_table.name IN (source.name, 'CUPTI_ACTIVITY_KIND_' || source.name);
 
 CREATE VIEW count AS
 WITH found AS (
     SELECT rank, 'slice' AS phase, cat, kept AS events, dur FROM counted
     UNION ALL
-    SELECT rank, 'i', '', COUNT(*), 0
-    FROM (
-        SELECT rank FROM host_point JOIN thread USING (globalTid)
-        UNION ALL SELECT rank FROM gpu_point JOIN gpu USING (globalPid, device)
+    SELECT rank, 'i', '', COUNT(*), 0 FROM (
+        SELECT rank FROM host_point INNER JOIN thread USING (globalTid)
+        UNION ALL SELECT rank FROM gpu_point INNER JOIN gpu USING (globalPid, device)
     )
     GROUP BY rank
 )
 
-SELECT rank, phase, cat, COALESCE(events, 0) AS events, COALESCE(dur, 0) AS dur
-FROM (SELECT rank FROM part)
-CROSS JOIN category
-LEFT JOIN found USING (rank, phase, cat)
+SELECT rank, phase, cat, COALESCE(events, 0) AS events, COALESCE(dur, 0) AS dur FROM (SELECT rank FROM part)
+CROSS JOIN category LEFT JOIN found USING (rank, phase, cat)
 UNION ALL BY NAME
 SELECT rank, 'counter' AS phase, '' AS cat, SUM(samples) AS events, 0 AS dur FROM metric_type GROUP BY rank;
 
@@ -638,12 +441,9 @@ WHERE name IN ('EXPORT_PARAM_TIME_NORMALIZE', 'EXPORT_PARAM_TIME_SHIFT') AND val
 CREATE TABLE nccl AS
 WITH said AS (
     SELECT
-        process_of(globalTid) AS process,
-        NVTX_EVENTS.rowid AS row,
-        value -> '$."No. of ranks"' AS world,
+        process_of(globalTid) AS process, NVTX_EVENTS.rowid AS row, value -> '$."No. of ranks"' AS world,
         value -> '$."Rank"' AS rank
-    FROM NVTX_EVENTS
-    JOIN payload USING (domainId, binaryData)
+    FROM NVTX_EVENTS INNER JOIN payload USING (domainId, binaryData)
 ),
 
 communicator AS (
@@ -654,13 +454,11 @@ communicator AS (
 ),
 
 found AS (
-    SELECT part.rank AS number, world_size, communicator.rank
-    FROM part
-    JOIN communicator ON process = process_of(globalPid)
+    SELECT part.rank AS number, world_size, communicator.rank FROM part
+    INNER JOIN communicator ON process = process_of(globalPid)
 )
 
-SELECT *
-FROM found
+SELECT * FROM found
 WHERE (SELECT COUNT(DISTINCT rank) = (SELECT COUNT(*) FROM part) AND COUNT(DISTINCT world_size) = 1 FROM found);
 
 CREATE VIEW rank AS
@@ -668,14 +466,12 @@ WITH about AS (
     SELECT
         ANY_VALUE(value) FILTER (name = 'EXPORT_PRODUCT_VERSION') AS version,
         ANY_VALUE(value) FILTER (name = 'EXPORT_SCHEMA_VERSION') AS schema
-    FROM option
-    WHERE regexp_full_match(value, '\d+(\.\d+)*(-\w{1,20})?')
+    FROM option WHERE regexp_full_match(value, '\d+(\.\d+)*(-\w{1,20})?')
 ),
 
 device AS (
-    SELECT rank, FIRST(name ORDER BY found.rowid) AS name, FIRST(uuid ORDER BY found.rowid) AS uuid
-    FROM part
-    JOIN (SELECT *, rowid FROM TARGET_INFO_GPU) AS found
+    SELECT rank, FIRST(name ORDER BY found.rowid) AS name, FIRST(uuid ORDER BY found.rowid) AS uuid FROM part
+    INNER JOIN (SELECT *, rowid FROM TARGET_INFO_GPU) AS found
         ON CASE
             WHEN EXISTS (FROM TARGET_INFO_CUDA_DEVICE)
                 THEN id = (SELECT FIRST(gpuId) FROM TARGET_INFO_CUDA_DEVICE WHERE cudaId = device AND pid = pid_of(globalPid))
@@ -701,149 +497,4 @@ SELECT
         'rank', nccl.rank,
         'rank_source', CASE WHEN nccl.rank IS NOT NULL THEN 'NCCL init in NVTX' END
     ) AS metadata
-FROM part
-CROSS JOIN about
-LEFT JOIN device USING (rank)
-LEFT JOIN nccl ON nccl.number = part.rank;
-
--- ---- what the ledger says ----
-
-CREATE TABLE graph_launch AS
-SELECT
-    rank,
-    COUNT(*) AS calls,
-    COUNT(*) FILTER (
-        (rank, correlation) NOT IN (
-            SELECT (rank, correlation) FROM gpu_event JOIN gpu USING (globalPid, device)
-            WHERE cat <> 'cuda_sync' AND correlation IS NOT NULL
-        )
-    ) AS without_work
-FROM (
-    SELECT DISTINCT rank, COALESCE(correlation, 0) AS correlation
-    FROM host_event
-    JOIN thread USING (globalTid)
-    WHERE is_call AND is_own AND name_id IN (SELECT id FROM text WHERE value LIKE '%GraphLaunch%')
-)
-GROUP BY rank;
-
-CREATE VIEW load_check AS
-SELECT
-    rank,
-    'events that end before they begin' AS check_name,
-    SUM(left_out) AS value,
-    SUM(left_out + kept) AS total,
-    FALSE AS ok,
-    'events whose end is before their start, or that ran on the GPU and have no end (export the report again), which are left out; all of this kind' AS note
-FROM counted
-GROUP BY rank
-HAVING SUM(left_out) > 0
-UNION ALL
-SELECT
-    rank, 'kernels with an impossible grid or block', odd, kept, FALSE,
-    'kernels of which a size is not between 1 and 2,147,483,647, so that grid or block is NULL; all kernels: export the report again'
-FROM counted
-WHERE odd > 0
-UNION ALL
-SELECT
-    rank, 'activities of an unknown process', activities, (SELECT COUNT(*) FROM work), FALSE,
-    'GPU activities of which the export does not tell the process, so that they are a rank of their own; all in the export: export the report again'
-FROM part
-WHERE globalPid = 0
-UNION ALL
-SELECT
-    rank, 'graph launches without work', without_work, calls, FALSE,
-    'launches of CUDA graphs of which the file has neither kernels nor an interval, so that their time counts as idle; all launches of graphs. Record with nsys profile --cuda-graph-trace=node'
-FROM graph_launch
-WHERE without_work > 0
-UNION ALL
-SELECT
-    rank, 'graph replays without kernels', COUNT(*) FILTER (start > 0 AND "end" >= start),
-    GREATEST(COUNT(*), COALESCE(MIN(calls), 0)), NULL,
-    'replays of CUDA graphs recorded as one interval each; all launches of graphs. What ran inside is not in the file: record with nsys profile --cuda-graph-trace=node to see it'
-FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE AS replay
-JOIN gpu ON gpu.globalPid = COALESCE(replay.globalPid, 0) AND device = deviceId
-LEFT JOIN graph_launch USING (rank)
-GROUP BY rank
-UNION ALL
-SELECT
-    rank, 'graph replays without times', COUNT(*) FILTER ((start > 0 AND "end" >= start) IS NOT TRUE), COUNT(*), NULL,
-    'replays of CUDA graphs that began or ended outside the recording; all replays'
-FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE AS replay
-JOIN gpu ON gpu.globalPid = COALESCE(replay.globalPid, 0) AND device = deviceId
-GROUP BY rank
-HAVING COUNT(*) FILTER ((start > 0 AND "end" >= start) IS NOT TRUE) > 0
-UNION ALL
-SELECT
-    gpu.rank, 'launch calls with another rank', 0, COUNT(DISTINCT call.correlationId), NULL,
-    'launch calls that are tied to kernels; calls of a thread that launched more on another GPU of the process, whose rank has them: step and cause of these kernels are unknown'
-FROM CUPTI_ACTIVITY_KIND_KERNEL AS kernel
-JOIN gpu ON gpu.globalPid = COALESCE(kernel.globalPid, 0) AND gpu.device = kernel.deviceId
-JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS call
-    ON call.correlationId = kernel.correlationId AND process_of(call.globalTid) = process_of(gpu.globalPid)
-JOIN thread ON thread.globalTid = call.globalTid AND thread.rank <> gpu.rank
-GROUP BY gpu.rank
-UNION ALL
-SELECT
-    0, 'rows that are no calls', COUNT(*) FILTER (is_other), COUNT(*), NULL,
-    'rows of the table of API calls that repeat a call for its backtrace; all rows'
-FROM (SELECT eventClass IS NULL OR eventClass NOT IN (0, 1) AS is_other FROM CUPTI_ACTIVITY_KIND_RUNTIME)
-HAVING COUNT(*) FILTER (is_other) > 0
-UNION ALL
-SELECT 0, 'table ' || shown(name), 0, rows, NULL, 'rows loaded; rows in the file (not loaded)'
-FROM (FROM file_table ORDER BY name)
-WHERE rows > 0
-UNION ALL
-SELECT
-    0, 'table ' || name, kept, total, NULL,
-    'rows loaded; rows of table ' || name || '. The others have no time or no place'
-FROM (
-    SELECT 'CUPTI_ACTIVITY_KIND_CUDA_EVENT' AS name, (SELECT COUNT(*) FROM gpu_point WHERE cat = 'cuda_event') AS kept, COUNT(*) AS total
-    FROM CUPTI_ACTIVITY_KIND_CUDA_EVENT
-    UNION ALL
-    SELECT 'CUDA_GPU_MEMORY_USAGE_EVENTS', (SELECT COUNT(*) FROM gpu_point WHERE cat = 'cuda_memory'), COUNT(*)
-    FROM CUDA_GPU_MEMORY_USAGE_EVENTS
-    UNION ALL
-    SELECT 'GPU_METRICS', (SELECT COUNT(*) FROM sample), COUNT(*) FROM GPU_METRICS
-)
-WHERE kept < total
-UNION ALL
-SELECT
-    0, 'views', 0, COUNT(*), NULL,
-    'views loaded; views in the file, which show what is in its tables: ' || string_agg(shown(name), ', ' ORDER BY name)
-FROM file_table
-WHERE is_view AND NOT is_read
-HAVING COUNT(*) > 0
-UNION ALL
--- Types 33, 39, 75 and 76 name something, or end such a name.
-SELECT
-    0, 'NVTX events of other types', 0, SUM(rows), NULL,
-    'rows loaded; rows of table NVTX_EVENTS that are neither ranges nor marks, by type: '
-    || string_agg(COALESCE(CAST(eventType AS VARCHAR), 'None') || ': ' || format('{:,}', rows), ', ' ORDER BY eventType NULLS FIRST)
-FROM (
-    SELECT eventType, COUNT(*) AS rows
-    FROM NVTX_EVENTS
-    WHERE COALESCE(eventType NOT IN (59, 70, 60, 71, 34, 65, 33, 39, 75, 76), TRUE)
-    GROUP BY eventType
-)
-HAVING COUNT(*) > 0
-UNION ALL
-SELECT
-    0, 'samples of GPUs of no rank', SUM(samples), (SELECT SUM(samples) FROM metric_type), NULL,
-    'samples of GPU metrics that are with the first rank, on tracks of their own, because no rank is known to have run on these GPUs: '
-    || string_agg(DISTINCT gpu, ', ' ORDER BY gpu) || '; all samples of GPU metrics'
-FROM metric_type
-WHERE NOT is_known
-HAVING COUNT(*) > 0
-UNION ALL
-SELECT
-    0, CASE severity WHEN 2 THEN 'warnings' ELSE 'errors' END || ' of the profiler', SUM(rows), SUM(rows), NULL,
-    'while it recorded: ' || array_to_string(list(text ORDER BY rows DESC, text)[:10], '; ')
-    || CASE WHEN COUNT(*) > 10 THEN '; and ' || (COUNT(*) - 10) || ' other messages' ELSE '' END
-FROM (SELECT severity, text, COUNT(*) AS rows FROM DIAGNOSTIC_EVENT GROUP BY severity, text)
-GROUP BY severity
-UNION ALL
-SELECT
-    0, 'time options of the export', COUNT(*), COUNT(*), NULL,
-    'options that changed the times, so that they are not taken for Unix time: ' || string_agg(name || '=' || value, ', ' ORDER BY name)
-FROM time_option
-HAVING COUNT(*) > 0;
+FROM part CROSS JOIN about LEFT JOIN device USING (rank) LEFT JOIN nccl ON nccl.number = part.rank;
