@@ -6,14 +6,20 @@ SELECT
     rank, COUNT(*) AS calls,
     COUNT(*) FILTER (
         (rank, correlation) NOT IN (
-            SELECT (rank, correlation) FROM gpu_event INNER JOIN gpu USING (globalPid, device)
-            WHERE cat <> 'cuda_sync' AND correlation IS NOT NULL
+            SELECT (rank, COALESCE(correlation, 0)) FROM gpu_event INNER JOIN gpu USING (globalPid, device)
+            WHERE cat <> 'cuda_sync'
         )
     ) AS without_work
 FROM (
     SELECT DISTINCT rank, COALESCE(correlation, 0) AS correlation FROM host_event INNER JOIN thread USING (globalTid)
     WHERE is_call AND is_own AND name_id IN (SELECT id FROM text WHERE value LIKE '%GraphLaunch%')
 )
+GROUP BY rank;
+
+CREATE VIEW graph_replay AS
+SELECT rank, COUNT(*) AS replays, COUNT(*) FILTER (start > 0 AND "end" >= start) AS whole
+FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE AS replay
+INNER JOIN gpu ON gpu.globalPid = COALESCE(replay.globalPid, 0) AND device = deviceId
 GROUP BY rank;
 
 CREATE VIEW load_check AS
@@ -39,19 +45,15 @@ SELECT
 FROM graph_launch WHERE without_work > 0
 UNION ALL
 SELECT
-    rank, 'graph replays without kernels', COUNT(*) FILTER (start > 0 AND "end" >= start),
-    GREATEST(COUNT(*), COALESCE(MIN(calls), 0)), NULL,
+    rank, 'graph replays without kernels', COALESCE(whole, 0), GREATEST(COALESCE(replays, 0), COALESCE(calls, 0)), NULL,
     'replays of CUDA graphs recorded as one interval each; all launches of graphs. What ran inside is not in the file: record with nsys profile --cuda-graph-trace=node to see it'
-FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE AS replay
-INNER JOIN gpu ON gpu.globalPid = COALESCE(replay.globalPid, 0) AND device = deviceId LEFT JOIN graph_launch USING (rank)
-GROUP BY rank
+FROM part LEFT JOIN graph_replay USING (rank) LEFT JOIN graph_launch USING (rank)
+WHERE is_in_file('CUPTI_ACTIVITY_KIND_GRAPH_TRACE')
 UNION ALL
 SELECT
-    rank, 'graph replays without times', COUNT(*) FILTER ((start > 0 AND "end" >= start) IS NOT TRUE), COUNT(*), NULL,
+    rank, 'graph replays without times', replays - whole, replays, NULL,
     'replays of CUDA graphs that began or ended outside the recording; all replays'
-FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE AS replay
-INNER JOIN gpu ON gpu.globalPid = COALESCE(replay.globalPid, 0) AND device = deviceId GROUP BY rank
-HAVING COUNT(*) FILTER ((start > 0 AND "end" >= start) IS NOT TRUE) > 0
+FROM graph_replay WHERE whole < replays
 UNION ALL
 SELECT
     gpu.rank, 'launch calls with another rank', 0, COUNT(DISTINCT call.correlationId), NULL,

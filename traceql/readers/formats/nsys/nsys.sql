@@ -10,6 +10,7 @@
 -- `payload`, the values of payloads as JSON.
 
 CREATE MACRO key_of(source_number, row_number) AS (CAST(source_number AS BIGINT) << 40) + row_number;
+CREATE MACRO is_in_file(table_name) AS EXISTS (SELECT 1 FROM file_table WHERE name = table_name);
 CREATE MACRO process_of(global_id) AS global_id >> 24;
 CREATE MACRO pid_of(global_id) AS (global_id >> 24) & 16777215;
 CREATE MACRO tid_of(global_id) AS global_id & 16777215;
@@ -244,7 +245,7 @@ WITH gpu_number AS (
     UNION ALL
     -- A number of a device is that of its process, which may see some of the GPUs only.
     SELECT rank, found.id FROM part CROSS JOIN TARGET_INFO_GPU AS found
-    WHERE globalPid IS NOT NULL AND NOT EXISTS (FROM TARGET_INFO_CUDA_DEVICE)
+    WHERE globalPid IS NOT NULL AND NOT is_in_file('TARGET_INFO_CUDA_DEVICE')
         AND CASE
             WHEN (SELECT COUNT(DISTINCT globalPid) FROM part) > 1
                 THEN (SELECT COUNT(DISTINCT id) FROM TARGET_INFO_GPU) = 1
@@ -473,7 +474,7 @@ device AS (
     SELECT rank, FIRST(name ORDER BY found.rowid) AS name, FIRST(uuid ORDER BY found.rowid) AS uuid FROM part
     INNER JOIN (SELECT *, rowid FROM TARGET_INFO_GPU) AS found
         ON CASE
-            WHEN EXISTS (FROM TARGET_INFO_CUDA_DEVICE)
+            WHEN is_in_file('TARGET_INFO_CUDA_DEVICE')
                 THEN id = (SELECT FIRST(gpuId) FROM TARGET_INFO_CUDA_DEVICE WHERE cudaId = device AND pid = pid_of(globalPid))
             ELSE cuDevice = device
         END
