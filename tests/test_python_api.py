@@ -337,3 +337,9 @@ def test_perfetto_sees_the_same_kernels_at_the_same_times(complete: traceql.Run)
     assert found == complete.sql(kernels).fetchall()
     with pytest.raises(traceql.TraceqlError, match="has no rank 5"):
         complete.perfetto(rank=5)
+
+
+def test_advice_is_predicted_from_a_run(complete: traceql.Run) -> None:
+    advice = traceql.advise(complete, model="qwen3-8b", gpus=2)
+    assert advice.is_recorded
+    assert advice.recommended in (None, advice.candidates[0])

@@ -8,6 +8,7 @@ from traceql.util.resources import __version__
 
 if TYPE_CHECKING:
     from traceql.database.loading.load import load
+    from traceql.plan.advise import Advice, advise
     from traceql.result import Result
     from traceql.run import Run
     from traceql.run import Run as Trace
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from traceql.runs.lake import Lake, open_lake
 
 __all__ = [
+    "Advice",
     "Comparison",
     "Experiment",
     "History",
@@ -27,6 +29,7 @@ __all__ = [
     "Trace",
     "TraceqlError",
     "__version__",
+    "advise",
     "diff",
     "experiment",
     "history",
@@ -36,6 +39,7 @@ __all__ = [
 ]
 # Imported on first use, so that `traceql --help` does not wait for DuckDB.
 _PLACES = {
+    "Advice": "traceql.plan.advise:Advice",
     "Comparison": "traceql.runs.compare:Comparison",
     "Experiment": "traceql.runs.experiment.experiment:Experiment",
     "History": "traceql.runs.history:History",
@@ -43,6 +47,7 @@ _PLACES = {
     "Result": "traceql.result:Result",
     "Run": "traceql.run:Run",
     "Trace": "traceql.run:Run",  # the earlier name, for one release
+    "advise": "traceql.plan.advise:advise",
     "diff": "traceql.runs.compare:diff",
     "experiment": "traceql.runs.experiment.experiment:experiment",
     "history": "traceql.runs.history:history",
