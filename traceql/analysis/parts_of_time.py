@@ -36,7 +36,7 @@ class Part:
 
     @property
     def parameters(self) -> dict[str, int]:
-        """The parameters of SQL that asks for the rows of a part."""
+        """The parameters of a statement that reads the rows of a part."""
         return asdict(self)
 
 

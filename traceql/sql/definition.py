@@ -139,7 +139,7 @@ class Definition:
     Attributes:
         needs: the names of the tables and macros that it is made from.
         empty_unless: tables that it needs, perhaps with a WHERE: as long as none of them has a row,
-            this one has none. There are none if nothing is said.
+            this one has none. Empty if the file names none.
         source: the text of the file, with its head.
     """
 
@@ -186,8 +186,8 @@ def definition(path: Path) -> Definition:
     Raises:
         QueryInvalid: the file cannot be read, or a line of its head cannot be parsed; the message
             quotes it.
-        DefinitionInvalid: its kind, schema or scope does not exist, or it says in a wrong way
-            without what it has no rows.
+        DefinitionInvalid: its kind, schema or scope does not exist, or a line @empty_unless
+            is wrong.
     """
     return parsed_definition(path, source_text(path))
 

@@ -1,6 +1,6 @@
 """Queries: their files, in queries/ and in the folders of the user, their heads and parameters.
 
-The head of a query file says what one row is, and declares parameters, columns and chart:
+The head of a query file describes one row, and declares parameters, columns and chart:
 
 -- One row per kernel name, by total GPU time.
 --

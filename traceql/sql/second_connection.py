@@ -8,7 +8,7 @@ MEMORY = "memory.main"  # of every connection that attaches its databases
 
 
 def second_connection(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """One that finds the same tables; DuckDB's own cursors do not know what `USE` has chosen."""
+    """One that finds the same tables; DuckDB's own cursors have another search path."""
     return _with_path(con, search_path_of(con))
 
 
@@ -25,7 +25,7 @@ def see_memory(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def search_path_of(con: duckdb.DuckDBPyConnection) -> str:
-    """The search path of a connection; empty if nobody has set it."""
+    """The search path of a connection; empty if it was not set."""
     ((path,),) = con.execute("SELECT current_setting('search_path')").fetchall()
     return str(path)
 

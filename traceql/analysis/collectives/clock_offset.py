@@ -31,7 +31,7 @@ class Difference:
 
     Attributes:
         drift: ns per ns.
-        residual_ns: the error of 9 of 10 ends of operations is no larger than this.
+        residual_ns: the error of 9 of 10 ends of operations is at most this.
         spread_ns: the median error of the ends of operations.
         span_ns: the time from the first end to the last one.
         operations: the number of operations that it was measured with.
@@ -215,7 +215,7 @@ def _neighbours(groups: Iterable[Ranks]) -> _Neighbours:
     """The differences between the clocks of two ranks, for pairs that a communicator connects.
 
     In each communicator, all ranks are compared with the one that has most operations. The first
-    communicator that tells a pair's difference counts.
+    communicator with a pair's difference counts.
     """
     found: dict[int, dict[int, Difference]] = defaultdict(dict)
     for ranks in groups:

@@ -118,7 +118,7 @@ class RankFacts:
 
 @dataclass(frozen=True)
 class Operations:
-    """What the operations of a run tell of its parallelism.
+    """Evidence for the parallelism of a run in its operations.
 
     Attributes:
         reduce_layers: whether there are all-reduces inside layers, which mean tensor parallelism.
@@ -153,7 +153,7 @@ class Group:
 
 @dataclass(frozen=True)
 class DescribedOperation:
-    """What the trace of one rank says about an operation; None for what it does not say.
+    """An operation in the trace of one rank; None for what the trace does not have.
 
     Attributes:
         is_reduced: whether an all-reduce follows the experts in the same layers.
@@ -176,7 +176,7 @@ class ProcessGroups:
     def __init__(
         self, files: Mapping[int, FileFacts], named: Collection[tuple[int, str | None]] = ()
     ) -> None:
-        """From what the file of each rank says about its job.
+        """From the facts about the job in the file of each rank.
 
         Args:
             named: each rank with the name of a group that its events have.
@@ -200,7 +200,7 @@ class ProcessGroups:
     def loaded(self, rank: int, name: str | None, size: int | None) -> "Group | None":
         """The group of the loaded ranks whose events name it, if all ranks use the same name.
 
-        Its size is unknown if the event does not tell it and not all ranks of the job are loaded.
+        Its size is unknown if the event does not have it and not all ranks of the job are loaded.
         A group as large as the job has all ranks of the job, also those that are not loaded.
         """
         members = self._loaded.get((rank, name or ""))
@@ -228,7 +228,7 @@ class ProcessGroups:
 
 
 def group_of(described: DescribedOperation, layout: Layout, process_groups: ProcessGroups) -> Group:
-    """The communicator of an operation: what its event says, else what its role implies."""
+    """The communicator of an operation: what its event states, else what its role implies."""
     rank = described.rank
     members = process_groups.of_event(rank, described.group_name, described.group_ranks)
     if described.op in _DIRECTION:
@@ -242,7 +242,7 @@ def group_of(described: DescribedOperation, layout: Layout, process_groups: Proc
         return loaded
     if described.role in _EXPERT_ROLES:
         return _among_experts(described, layout)
-    # A group is at least as large as its event says: not all ranks may be loaded.
+    # A group is at least as large as its event states: not all ranks may be loaded.
     size = max(layout.tp or 0, described.group_size or 0)
     return Group(tuple(layout.tp_peers(rank)), size or None)
 

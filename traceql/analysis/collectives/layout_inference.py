@@ -31,7 +31,7 @@ def inferred_layout(
     Args:
         ranks: the evidence for each rank, in the order of ranks.
         of_run: the places that run.json states.
-        operations: what the operations of the run tell.
+        operations: the evidence in the operations of the run.
         stated: the sizes that run.json states; operations and places refute them.
     """
     world = max((one.world_size or 0 for one in ranks), default=0)
@@ -76,7 +76,7 @@ def _by_file_names(
 def _by_operations(
     ranks: Sequence[RankFacts], world: int, operations: Operations, size: RankPosition | None
 ) -> Layout:
-    """The layout by stages and process groups; operations tell which kind of parallelism it is.
+    """The layout by stages and process groups; operations decide which kind of parallelism it is.
 
     Args:
         size: the sizes that run.json states, if they are possible.
@@ -257,7 +257,7 @@ def _by_size(ranks: Sequence[RankFacts], size: RankPosition) -> Layout | None:
 def _by_stages_and_groups(ranks: Sequence[RankFacts], world: int) -> Layout:
     """The layout by stages and, if every file lists some, by process groups without a purpose.
 
-    They tell which ranks communicate, but not for what purpose.
+    They show which ranks communicate, but not for what purpose.
     """
     staged = {one.rank: one.stage or 0 for one in ranks}
     if all(one.stage is None for one in ranks):

@@ -42,7 +42,7 @@ class Series:
         end_ts: the end of each operation, ns.
         key: equal for operations that may be the same one on two ranks.
         unit: equal for operations of one unit; negative for an operation that is its own unit.
-        kind: tells the names of kernels apart.
+        kind: a number for the name of the kernel.
         sequence: the profiler's number of the operation in its process group; -1 if it has none.
         synchronising: whether no rank can end the operation before all ranks have begun it.
     """

@@ -36,7 +36,7 @@ compared AS (
     WHERE share >= (SELECT thresholds['least_share'] FROM finding_rule WHERE finding = 'below the roofline')
     WINDOW in_phase AS (PARTITION BY phase)
 ),
--- The three that lose most: what they lose is what the sentence says and what is to gain.
+-- The three that lose most: the sentence and the saving are about these.
 losing AS (
     SELECT *
     FROM compared

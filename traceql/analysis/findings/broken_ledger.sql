@@ -1,6 +1,6 @@
 -- Some checks of the ledger failed.
 --
--- Checks of time only say that kernels have no category, layer or role; then nothing was lost.
+-- Where a check of time fails, kernels have no category, layer or role, but nothing was lost.
 -- @title      broken ledger
 -- @notable    1
 -- @severe     1

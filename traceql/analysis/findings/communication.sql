@@ -1,7 +1,7 @@
 -- Exposed transfers take a large part of the run.
 --
 -- Waiting for late ranks is left out, and so are operations that were not matched, of which waiting may
--- be a part: unmatched operations tells of these.
+-- be a part: finding unmatched operations reports these.
 -- @title      communication
 -- @notable    15
 -- @severe     40

@@ -29,5 +29,5 @@ SELECT
     ) AS finding,
     rank
 FROM balance
--- A late rank that computes for longer is told as such.
+-- A late rank that computes for longer is reported as such.
 WHERE rank NOT IN (SELECT rank FROM waiting WHERE is_alone AND cause = 'kernel')

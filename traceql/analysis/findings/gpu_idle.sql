@@ -1,6 +1,6 @@
 -- A GPU is idle for a large part of its span, and late launches of its host do not explain it.
 --
--- Idle time that the host caused is told as host-bound steps.
+-- Idle time that the host caused is reported as host-bound steps.
 -- @title      GPU idle
 -- @notable    10
 -- @severe     30
@@ -73,7 +73,7 @@ INNER JOIN rank_window USING (rank)
 CROSS JOIN (SELECT thresholds FROM finding_rule WHERE finding = 'GPU idle') AS rule
 CROSS JOIN wording
 LEFT JOIN phase USING (rank)
--- If the others wait for this rank for the same reason, late rank tells of it.
+-- If the others wait for this rank for the same reason, finding late rank reports it.
 WHERE idle.rank NOT IN (
     SELECT waiting.rank
     FROM waiting

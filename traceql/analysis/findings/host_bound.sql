@@ -5,13 +5,13 @@
 -- assumes that these steps would lose as little to the host as decode steps do in graphs.
 -- Without enough such steps, and for these steps themselves, it is all the time lost. If the
 -- profiler's overhead was measured, its part of the time is taken off value and saving.
--- docs/definitions.md says how good the estimate is.
+-- docs/definitions.md has the quality of the estimate.
 -- @title      host-bound steps
 -- @notable    5
 -- @severe     20
 -- @unit       % of the run
 -- @threshold  graph_steps = 5  Decode steps in graphs, on each rank, from which their average is a fair comparison.
--- @threshold  share = 0.6  Share of the lost time, and of the steps, from which the advice says that one rank's host is slower than the others.
+-- @threshold  share = 0.6  Share of the lost time, and of the steps, from which the advice names one rank's host as slower than the others.
 -- @evidence   time.lost phase=phase
 -- @advice     See what the host does in these steps: idle.host.
 -- @source     own: from 5% of the run, lost time is worth a look
@@ -117,7 +117,7 @@ whole AS (
         GROUP BY rank
     )
 ),
-told AS (
+worded AS (
     SELECT
         lost.kind,
         split_part(lost.kind, ' ', -1) AS graph_mode,
@@ -262,4 +262,4 @@ SELECT
     root_rank AS rank,
     longest_ts AS ts,
     longest_ns AS dur
-FROM told
+FROM worded

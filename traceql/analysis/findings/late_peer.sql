@@ -43,7 +43,7 @@ SELECT
     100.0 * blamed.ns / blamed.ranks / run_window.ns AS value,
     CAST(blamed.ns AS BIGINT) AS cost_ns,
     format(
-        'Rank {} of a communicator{} is late: the loaded ranks waited {:.1f} ms for it on average, in {} operations. {:.0f}% of their wait in that communicator was for it, as their own devices tell.',
+        'Rank {} of a communicator{} is late: the loaded ranks waited {:.1f} ms for it on average, in {} operations. {:.0f}% of their wait in that communicator was for it, by the times of their own devices.',
         blamed.late_place,
         COALESCE(format(' of {} ranks', blamed.group_size), ''),
         blamed.ns / blamed.ranks / 1e6,

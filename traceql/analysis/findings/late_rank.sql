@@ -1,7 +1,7 @@
 -- One rank is the late rank of most collectives of its communicator, and its host is not the reason.
 --
 -- value is the time that each other rank waited for it, as a share of the run. The two further
--- thresholds tell a single late rank from uneven waiting. A host that launches late is told as
+-- thresholds distinguish a single late rank from uneven waiting. A host that launches late is reported as
 -- host-bound steps.
 -- @title      late rank
 -- @notable    5

@@ -52,8 +52,8 @@ class Cut(NamedTuple):
         tail: the number of kernels of the first layer; -1 if it is unknown.
         head: the place of the first kernel of the second layer; -1 if it is unknown. Kernels
             between the tail and the head belong to one of the two, but it is unknown to which.
-        joined: whether no layer is missing between the two, as far as the text tells.
-        whole: whether no kernels are missing, as far as other texts tell. Where some are, whole
+        joined: whether no layer is missing between the two, as far as the text shows.
+        whole: whether no kernels are missing, as far as other texts show. Where some are, whole
             layers may be missing too.
     """
 
@@ -265,7 +265,7 @@ class BoundaryEvidence:
     def begin_with_unknown(self, text: str) -> int:
         """Where the second layer of a frequent text begins; -1 if it is unknown.
 
-        If nothing else tells it, its head is that of the first layer, with one unknown kernel.
+        If there is no other evidence, its head is that of the first layer, with one unknown kernel.
         """
         place = self.place(text)
         unknown = self._by_head_with_unknown(text) if place < 0 else -1

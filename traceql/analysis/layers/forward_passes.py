@@ -116,7 +116,7 @@ class Pass:
         start: the first kernel of each layer; -1 if it is unknown.
         end: the kernel after the last one of each layer; -1 if it is unknown.
         joined: for each layer but the last one, whether the next one follows it directly.
-        whole: whether no kernels are missing between its layers, as far as other passes tell.
+        whole: whether no kernels are missing between its layers, as far as other passes show.
         repeated: for each layer, whether another one has the same kernels. Then it is certain that
             none is missing or added.
         first: whether it is the first pass of the stream: the recording may have begun within it.
@@ -175,7 +175,7 @@ class Pass:
     def is_complete(self) -> bool:
         """Whether what precedes and follows its layers is there, and layers join in between.
 
-        Unless it is whole, layers may be missing all the same.
+        Unless it is whole, layers may be missing anyway.
         """
         return self.begins and self.ends and len(self.known) > 0 and bool(self.joined.all())
 

@@ -11,7 +11,7 @@ from traceql.analysis.layers.kernel_text import Int64s
 
 # The kernels between two layers may differ from those of whole layers by this share of a layer.
 _GAP_TOLERANCE = 0.4
-# They tell the number of missing layers only if the sizes of layers differ by no more than this.
+# They give the number of missing layers only if the sizes of layers differ by no more than this.
 _SIZE_TOLERANCE = 0.2
 
 # A model drafts at most so many tokens in a step.
@@ -30,7 +30,7 @@ class Layers:
         number: the number of each layer on its rank, from 0.
         pass_number: the forward pass of each layer, from 0.
         count: the number of layers in a complete pass; None if no pass is complete.
-        confirmed: the number of complete passes with so many layers.
+        confirmed: the number of complete passes with `count` layers.
     """
 
     start: Int64s
@@ -144,7 +144,7 @@ def _numbers(one: Pass, count: int, smaller: int) -> Int64s:
     at_edge = one.first or one.last
     if len(one) != count:
         if one.from_begin + one.from_end > len(one):
-            return number  # nothing tells which layers are missing
+            return number  # it is unknown which layers are missing
         one = one.certain
     uncertain = int((~one.joined).sum())
     # One anchor may be missing and another one added only where two places are uncertain.

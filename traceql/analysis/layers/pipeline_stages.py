@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class Held:
-    """The layers that run.json says a rank holds."""
+    """The layers that a rank holds by run.json."""
 
     first_layer: int
     layers: int
@@ -67,7 +67,7 @@ def stages(known: Evidence) -> dict[int, Stage]:
     of a pipeline is not taken for all of it.
     """
     stated = _unrefuted(known)
-    # run.json may tell of more stages than are loaded
+    # run.json may state more stages than are loaded
     least = max(stated or 1, len({held.first_layer for held in known.stated_layers.values()}))
     if known.layers and all(known.named.get(rank) is not None for rank in known.layers):
         found = _by_names(known, stated, least)
@@ -83,7 +83,7 @@ def stages(known: Evidence) -> dict[int, Stage]:
 
 
 def _unrefuted(known: Evidence) -> int | None:
-    """The number of stages that run.json states, unless the ranks tell of more."""
+    """The number of stages that run.json states, unless the ranks show that there are more."""
     if known.stated is None or known.stated <= _last_named(known):
         return None
     return None if known.stated == 1 and _goes_on(known) else known.stated

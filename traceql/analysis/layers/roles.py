@@ -46,7 +46,7 @@ _IDLE_HELPER = 0.6  # kernels that prepare or finish the work of a role that has
 _BEFORE, _AFTER = 0.01, 0.011  # a kernel that prepares or finishes the work of a role
 _UNUSED = 0.001  # an optional role without a kernel: fewer of them fit better
 _NAMELESS = 0.1  # a kernel whose role is not known, though its place is
-# The layers that occur most often tell the family.
+# The layers that occur most often decide the family.
 _COMPARED = 6
 # A family fits if nothing but unclassified kernels, light ones and their consequences keeps the
 # layers from having exactly its roles, and if those are few: one unknown kernel in the place of a
@@ -56,7 +56,7 @@ _FITS_PER_KERNEL = 0.15
 # Layers that do not fit do not count against a family if they are at most such a share of those
 # that were compared: they get their roles from kinds and places.
 _EXCEPTIONS = 0.1
-# The roles that the kind of a kernel tells, wherever in a layer it is.
+# The roles that follow from the kind of a kernel, wherever in a layer it is.
 _BY_KIND = {
     letter(symbol): role
     for symbol, role in (
@@ -220,7 +220,7 @@ def family(texts: Mapping[str, int], model_type: str | None) -> Family | None:
 
 
 def _voters(texts: Mapping[str, int]) -> list[str]:
-    """The texts that tell the family. One that occurs once, while others recur, may be damaged."""
+    """The texts that decide the family. One that occurs once may be damaged if others recur."""
     often = sorted(texts, key=lambda text: (-texts[text], text))[:_COMPARED]
     recurring = [text for text in often if texts[text] > 1]
     return recurring or often
@@ -247,7 +247,7 @@ def _best(text: str, chosen: Family | None) -> Alignment:
         if _fits(found.cost, len(text)):
             return found
     found = _cheapest(text, unknown_kinds())
-    # Where the place does not tell, the kind of the kernel may.
+    # Where the place does not decide, the kind of the kernel may.
     roles = (role or _BY_KIND.get(kernel) for kernel, role in zip(text, found.roles, strict=True))
     return Alignment(found.cost, tuple(roles))
 
@@ -298,7 +298,7 @@ class _Side:
 
 
 def roles_by_symbol() -> Mapping[str, str]:
-    """The roles outside layers that the letter of a kernel alone tells."""
+    """The roles outside layers that follow from the letter of a kernel alone."""
     return _BY_SYMBOL
 
 

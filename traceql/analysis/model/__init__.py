@@ -1,1 +1,1 @@
-"""What a model's configuration says about its parts: sizes, parameters, bytes and FLOPs of each."""
+"""The parts of a model by its configuration: sizes, parameters, bytes and FLOPs of each."""

@@ -66,8 +66,8 @@ def formats(
 
     Args:
         config: the model's configuration.
-        dtype: the type that the engine was told to use; else that of the configuration counts.
-        quantization: the method that the engine was told to use, for weights that are not stored
+        dtype: the type given to the engine; else that of the configuration counts.
+        quantization: the method given to the engine, for weights that are not stored
             quantized.
     """
     stated = dtype or config.get("dtype") or config.get("torch_dtype")

@@ -30,7 +30,7 @@ _EDGE = 2 * CONFIG["padding"] + 12  # pixels; half of the last label on an axis 
 
 @dataclass(frozen=True)
 class MeasuredAxis:
-    """An axis of so many pixels."""
+    """An axis; `length` in pixels."""
 
     title: str
     low: float

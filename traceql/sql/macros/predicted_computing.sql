@@ -170,7 +170,7 @@ shaped AS (
         AND situation.row_count < COALESCE(curve.to_rows, 1e18)
     WHERE situation.formula = 'product' AND NOT situation.is_asked
 ),
--- How long products take as measured at their very shapes, in all layers together.
+-- How long products take as measured at exactly their shapes, in all layers together.
 product_ns AS MATERIALIZED (
     SELECT
         is_case,
@@ -218,7 +218,7 @@ unknown_work AS (
     WHERE cost.missing NOT IN ('tokens of the step', 'KV lengths', 'KV lengths within the attention window')
     GROUP BY cost.role
 ),
--- Classes of as many rows are averaged by their steps; the base speaks for its own number of rows.
+-- Classes of as many rows are averaged by their steps; the base counts for its own number of rows.
 near AS (
     SELECT
         asked_part.case_id,

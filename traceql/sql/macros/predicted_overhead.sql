@@ -132,17 +132,17 @@ lasting AS (
         transfer.ranks = transfer.base_ranks
         AND (transfer.bytes = transfer.base_bytes OR (transfer.bytes IS NULL AND case_size.is_of_same_batch))
             AS is_same,
-        asked.ns + asked.ns_per_byte * (transfer.bytes - asked.from_bytes) AS asked_ns,
+        wanted_curve.ns + wanted_curve.ns_per_byte * (transfer.bytes - wanted_curve.from_bytes) AS wanted_ns,
         base.ns + base.ns_per_byte * (transfer.base_bytes - base.from_bytes) AS base_ns,
-        asked.source,
-        asked.is_measured
+        wanted_curve.source,
+        wanted_curve.is_measured
     FROM transfer
     INNER JOIN case_size ON transfer.case_id = case_size.case_id
-    LEFT JOIN curve AS asked
-        ON transfer.op = asked.op
-        AND transfer.ranks = asked.ranks
-        AND transfer.bytes >= asked.from_bytes
-        AND transfer.bytes < COALESCE(asked.to_bytes, 1e18)
+    LEFT JOIN curve AS wanted_curve
+        ON transfer.op = wanted_curve.op
+        AND transfer.ranks = wanted_curve.ranks
+        AND transfer.bytes >= wanted_curve.from_bytes
+        AND transfer.bytes < COALESCE(wanted_curve.to_bytes, 1e18)
     LEFT JOIN curve AS base
         ON transfer.op = base.op
         AND transfer.base_ranks = base.ranks
@@ -159,13 +159,13 @@ transferred AS (
             WHEN ranks = 1 THEN 0
             WHEN is_same THEN measured_ns
             -- One whose data had gone before took no time, and cannot be scaled.
-            WHEN ranks = base_ranks AND COALESCE(base_ns <> 0, TRUE) THEN measured_ns * asked_ns / base_ns
-            ELSE calls * asked_ns
+            WHEN ranks = base_ranks AND COALESCE(base_ns <> 0, TRUE) THEN measured_ns * wanted_ns / base_ns
+            ELSE calls * wanted_ns
         END AS predicted_ns,
         CASE
             WHEN ranks = 1 THEN 'none with one rank'
             WHEN is_same THEN 'as measured'
-            WHEN asked_ns IS NULL THEN 'unknown'
+            WHEN wanted_ns IS NULL THEN 'unknown'
             WHEN source = 'fixed cost' THEN 'fixed cost + link peak'
             WHEN source = 'measured' THEN 'measured collective'
             ELSE 'recorded collective'

@@ -1,4 +1,4 @@
--- A text of traceql as it is said of the devices of a dialect: an NPU of Ascend is no GPU. The same words as in traceql.readers.dialects.registry.
+-- A text of traceql with the words for the devices of a dialect: Ascend has NPUs, not GPUs. The same words as in traceql.readers.dialects.registry.
 -- @kind   macro
 -- @scope  rank
 CREATE OR REPLACE MACRO text_for_dialect(dialect, text) AS

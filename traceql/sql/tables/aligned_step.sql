@@ -9,7 +9,7 @@
 -- @column iteration  BIGINT   Number of the engine iteration in the run, from 0; the same on all ranks.
 -- @column ts         BIGINT   Start of its first kernel by the reference clock, ns since the run's first event; NULL without kernels.
 -- @column dur        BIGINT   From the start of its first kernel to the end of its last kernel by the reference clock, ns; NULL without kernels.
--- @column source     VARCHAR  How iteration is known: operations (matched operations connect the steps of this rank with those of other ranks) or position (only the position of the step in its rank tells).
+-- @column source     VARCHAR  How iteration is known: operations (matched operations connect the steps of this rank with those of other ranks) or position (from the position of the step in its rank alone).
 WITH RECURSIVE
 -- The number of the step that each rank took a matched operation for.
 ended AS (

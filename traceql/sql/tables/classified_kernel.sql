@@ -14,7 +14,7 @@
 -- @column kind       VARCHAR    kernel, memcpy or memset.
 -- @column category   VARCHAR    What it is: gemm, attention, kv_cache, norm, rope, activation, moe, collective, elementwise, sampling, input_prep, memcpy, memset, graph (the replay of a CUDA graph whose kernels were not recorded), or other if no rule matches (see kernel_class).
 -- @column symbol     VARCHAR    Letter of its symbol (symbol.letter), which is finer than the category; layers are found in the sequence of these letters.
--- @column step_id    BIGINT     Step in which it was launched; NULL if it was launched before the first step, or neither its launch call nor the operator that asked for it is in the trace.
+-- @column step_id    BIGINT     Step in which it was launched; NULL if it was launched before the first step, or neither its launch call nor the operator that requested it is in the trace.
 -- @column launch_id  BIGINT     Launch call that started it (launch.id); NULL if it is not in the trace.
 -- @column in_graph   BOOLEAN    Whether it ran in the replay of a CUDA, HIP or ACL graph.
 -- @column bytes      BIGINT     Bytes copied or set; NULL for kernels.

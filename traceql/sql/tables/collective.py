@@ -21,7 +21,7 @@
 # @column late_ns          BIGINT   How much later this rank began than the earliest rank, after the clock correction, ns; NULL unless the operation was found on all its ranks.
 # @column wait_ns          BIGINT   Wait time, ns: the part of the kernel's duration before the last rank had begun or, if not all ranks are loaded, that in which no plane of the device moved data; NULL if neither is known.
 # @column wait_source      VARCHAR  Where wait_ns comes from: ranks (the operation was found on all its ranks) or planes (the tasks of an Ascend device that it consists of); NULL if wait_ns is.
-# @column late_place       BIGINT   Number of the rank, in its communicator from 0, that this rank waited for longest, as the planes of its Ascend device tell; NULL if they do not.
+# @column late_place       BIGINT   Number of the rank, in its communicator from 0, that this rank waited for longest, by the planes of its Ascend device; NULL if they do not have it.
 # @column late_rank        BIGINT   The same rank as late_place, as the run numbers it; NULL if not all ranks of the communicator are known.
 # @column transfer_ns      BIGINT   Transfer time: the rest of the kernel's duration, ns; NULL if wait_ns is.
 # @column algbw_gbps       DOUBLE   Algorithm bandwidth: bytes / transfer_ns, 1e9 bytes per second.
@@ -207,8 +207,8 @@ _COLLECTIVES = """
             WHEN is_on_all_ranks THEN uncertainty_ns
             ELSE 0
         END AS uncertainty_ns,
-        -- A clock error shifts time between wait and transfer: both must be at least as long. What the
-        -- planes tell is of one clock.
+        -- A clock error shifts time between wait and transfer: both must be at least as long. Times of
+        -- planes are of one clock.
         (wait_ns IS NOT NULL AND NOT COALESCE(is_on_all_ranks, FALSE))
         OR uncertainty_ns = 0
         OR (uncertainty_ns <= transfer_ns AND (wait_ns = 0 OR uncertainty_ns <= wait_ns)) AS reliable

@@ -190,11 +190,11 @@ def _before(
     Args:
         instants: sorted, ns.
     """
-    asked = {"rank": rank, "device": device}
+    parameters = {"rank": rank, "device": device}
     found = {what: np.empty(len(instants), np.int64) for what in _SPENT_ON}
     total = dict.fromkeys(_SPENT_ON, 0)
     done = 0  # instants
-    for states in con.sql(_STATES, params=asked).to_arrow_reader(_STATES_AT_ONCE):
+    for states in con.sql(_STATES, params=parameters).to_arrow_reader(_STATES_AT_ONCE):
         ts, dur, kind = (states[name].to_numpy() for name in ("ts", "dur", "kind"))
         first, after = np.searchsorted(instants, (ts[0], ts[-1] + dur[-1]))
         for number, what in enumerate(_SPENT_ON, 1):

@@ -11,7 +11,7 @@
 -- @column kernel_id     BIGINT   Kernel (classified_kernel.id).
 -- @column operation     VARCHAR  Name of the operation, in lower case.
 -- @column group_name    VARCHAR  Name of the process group; with NCCL's ranges, the number of the communicator, and with Ascend, its name or the last digits of it.
--- @column group_ranks   VARCHAR  Ranks of the process group, as a JSON list; PyTorch's profiler shortens long lists, others do not tell it.
+-- @column group_ranks   VARCHAR  Ranks of the process group, as a JSON list; PyTorch's profiler shortens long lists, others have none.
 -- @column group_size    BIGINT   Number of ranks in the process group; NULL if unknown.
 -- @column in_elements   BIGINT   Number of elements in the input buffer of this rank.
 -- @column out_elements  BIGINT   Number of elements in the output buffer of this rank.
@@ -60,7 +60,7 @@ nccl_range AS MATERIALIZED (  -- so that the arguments of other profilers are no
         AND event_kind.kind = 'annotation'
         AND slice.args LIKE '%"NCCL communicator ID"%'
 ),
--- The number of ranks is told when a communicator is made.
+-- The number of ranks is recorded when a communicator is made.
 nccl_communicator AS (
     SELECT rank, args[1] AS id, MAX(TRY_CAST(args[3] AS BIGINT)) AS ranks
     FROM nccl_range
@@ -90,23 +90,23 @@ hccl_kernel AS (
 ),
 hccl_operation AS (
     SELECT
-        told.id,
-        told.operation,
-        COALESCE(told.args[1], told.digits) AS group_name,
-        -- Old versions do not tell the number of ranks. It follows from the peers on the planes, where
+        described.id,
+        described.operation,
+        COALESCE(described.args[1], described.digits) AS group_name,
+        -- Old versions have no number of ranks. It follows from the peers on the planes, where
         -- all ranks talk to each other over one fabric.
         COALESCE(
-            TRY_CAST(told.args[4] AS BIGINT),
-            CASE WHEN told.args[5] LIKE '%MESH%' AND NOT COALESCE(plane.is_remote, FALSE) THEN plane.ranks END
+            TRY_CAST(described.args[4] AS BIGINT),
+            CASE WHEN described.args[5] LIKE '%MESH%' AND NOT COALESCE(plane.is_remote, FALSE) THEN plane.ranks END
         ) AS ranks,
-        TRY_CAST(told.args[2] AS BIGINT) AS elements,
-        CASE told.args[3]
+        TRY_CAST(described.args[2] AS BIGINT) AS elements,
+        CASE described.args[3]
             WHEN 'FP16' THEN 'half' WHEN 'BFP16' THEN 'bfloat16' WHEN 'BF16' THEN 'bfloat16'
             WHEN 'FP32' THEN 'float' WHEN 'FP64' THEN 'double' WHEN 'UINT64' THEN 'int64'
-            ELSE lower(told.args[3])
+            ELSE lower(described.args[3])
         END AS element_type
-    FROM hccl_kernel AS told
-    LEFT JOIN operation_plane AS plane ON told.id = plane.kernel_id
+    FROM hccl_kernel AS described
+    LEFT JOIN operation_plane AS plane ON described.id = plane.kernel_id
 )
 SELECT
     id AS kernel_id,

@@ -4,7 +4,7 @@
 -- @column communicator_id  BIGINT   Communicator (communicator.communicator_id).
 -- @column link             VARCHAR  Hardware that connects its ranks: NVLink, Infinity Fabric or PCIe inside a machine, the network between machines; NULL if unknown.
 -- @column peak_gbps        DOUBLE   Peak of the links in one direction that the group's GPUs have to each other, which limits the bus bandwidth, 1e9 bytes per second; NULL if unknown.
--- @column source           VARCHAR  How the link is known, or what is missing to know it.
+-- @column source           VARCHAR  How the link is known, or what is missing.
 WITH rank_of_group AS (
     SELECT communicator_id, UNNEST(CAST(regexp_extract_all(group_ranks, '\d+') AS BIGINT[])) AS rank
     FROM communicator
@@ -80,7 +80,7 @@ member AS (
     LEFT JOIN clock USING (rank)
 ),
 -- Ranks on one host share a clock. So if run.json does not name the hosts, the measured difference
--- of the clocks tells whether the ranks are on several hosts.
+-- of the clocks shows whether the ranks are on several hosts.
 spread AS (
     SELECT
         communicator_id,

@@ -1,7 +1,7 @@
 -- One row per rank, step, layer and role: what its kernels had to do at least.
 --
 -- docs/definitions.md, section "Speed of light", has the formulas. What is not known is NULL, and
--- column missing says why; nothing is guessed.
+-- column missing has the reason; nothing is guessed.
 -- @schema main
 -- @scope  run
 -- @needs  collective, kernel, role_work

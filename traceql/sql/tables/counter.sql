@@ -4,7 +4,7 @@
 -- @scope  rank
 -- @column rank      BIGINT   Rank that recorded the sample.
 -- @column name      VARCHAR  What was measured, as in the file.
--- @column unit      VARCHAR  Unit of the value; NULL if the file does not tell.
+-- @column unit      VARCHAR  Unit of the value; NULL if the file does not have it.
 -- @column ts        BIGINT   Time of the sample, ns since the run's first event.
 -- @column value     DOUBLE   What was found.
 -- @column track_id  BIGINT   Process, or device, that the counter belongs to (track.id).

@@ -7,11 +7,11 @@
 # @column device              BIGINT   Number of the device on its machine.
 # @column ts                  BIGINT   Start, ns since the run's first event.
 # @column dur                 BIGINT   Duration, ns.
-# @column cause               VARCHAR  Why the device was idle. sync: the launching thread, or the one that had asked it to launch, was blocked in a synchronizing call for at least half of the time from the start of the gap to the launch call of the next kernel. host: that launch call began after the start of the gap. dependency: the next kernel had been launched, but waited for an event of another stream: its host had asked for that, or its stream spent at least half of the gap on it. launch: it had been launched, but had not started yet. unknown: its launch call is not in the trace, or there is no next kernel.
+# @column cause               VARCHAR  Why the device was idle. sync: the launching thread, or the one that requested the launch, was blocked in a synchronizing call for at least half of the time from the start of the gap to the launch call of the next kernel. host: that launch call began after the start of the gap. dependency: the next kernel had been launched, but waited for an event of another stream: its host had requested that, or its stream spent at least half of the gap on it. launch: it had been launched, but had not started yet. unknown: its launch call is not in the trace, or there is no next kernel.
 # @column step_id             BIGINT   Step of the kernel that ended the gap, or else of the kernel before the gap.
 # @column previous_kernel_id  BIGINT   Kernel that ended when the gap began (kernel.id); NULL at the start of the GPU span.
 # @column next_kernel_id      BIGINT   Kernel that ended the gap (kernel.id); NULL at the end of the GPU span.
-# @column track_id            BIGINT   Track of the host thread that asked for that kernel (slice.track_id): the launching one, or the one that had asked it to launch. NULL if unknown.
+# @column track_id            BIGINT   Track of the host thread that requested that kernel (slice.track_id): the launching one, or the one that requested the launch. NULL if unknown.
 
 """Finds the kernels around each interval, and what the threads and streams before it waited for."""
 
@@ -49,9 +49,9 @@ _KERNELS = """
         kernel.stream,
         COALESCE(kernel.step_id, -1) AS step_id,
         COALESCE(kernel.launch_id, -1) AS launch_id,
-        COALESCE(launch_origin.ts, $never) AS issuer_ts,
-        COALESCE(launch_origin.tid, $never) AS issuer_tid,
-        COALESCE(launch_origin.track_id, $never) AS issuer_track_id
+        COALESCE(launch_origin.ts, $never) AS origin_ts,
+        COALESCE(launch_origin.tid, $never) AS origin_tid,
+        COALESCE(launch_origin.track_id, $never) AS origin_track_id
     FROM classified_kernel AS kernel
     LEFT JOIN launch_origin ON kernel.id = launch_origin.id
     WHERE
@@ -149,9 +149,9 @@ class _Interval:
         end: their ends, ns.
         before: the place of the kernel with the highest id that ends at the start; -1 without one.
         after: the place of the kernel with the lowest id that begins at the end; -1 without one.
-        launch_ts: when the launch call of that kernel began, or else what asked for it, ns.
+        launch_ts: when the launch call of that kernel began, or else its request, ns.
         tid: the thread that made the call.
-        issuing_tid: the thread that had asked for the kernel, mostly the launching one.
+        issuing_tid: the thread that requested the kernel, mostly the launching one.
         track_id: the track of that thread.
     """
 
@@ -223,17 +223,17 @@ def _intervals(part: Part, idle: Columns, kernels: Columns, calls: Columns) -> _
     after = places(kernels["ts"], end)
     call = places(calls["id"], at(kernels["launch_id"], after))
     called = {name: _at(calls[name], call) for name in ("ts", "tid", "track_id")}
-    asked = {name: _at(kernels[f"issuer_{name}"], after) for name in ("ts", "tid", "track_id")}
+    requested = {name: _at(kernels[f"origin_{name}"], after) for name in ("ts", "tid", "track_id")}
     return _Interval(
         part.rank,
         ts,
         end,
         _ending_at(kernels, ts),
         after,
-        launch_ts=_first_known(called["ts"], asked["ts"]),
-        tid=_first_known(called["tid"], asked["tid"]),
-        issuing_tid=_first_known(asked["tid"], called["tid"]),
-        track_id=_first_known(asked["track_id"], called["track_id"]),
+        launch_ts=_first_known(called["ts"], requested["ts"]),
+        tid=_first_known(called["tid"], requested["tid"]),
+        issuing_tid=_first_known(requested["tid"], called["tid"]),
+        track_id=_first_known(requested["track_id"], called["track_id"]),
     )
 
 

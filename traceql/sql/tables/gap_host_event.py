@@ -11,7 +11,7 @@
 # @column cat         VARCHAR  Event category, as in slice; NULL if there was none.
 # @column ns          BIGINT   Time in gaps during which this was the innermost event, ns.
 
-"""Goes through the events of each thread that asked for kernels, once for each cause and kind of step.
+"""Goes through the events of each thread that requested kernels, once for each cause and kind of step.
 
 The time of an event is that in gaps during which it was the innermost event of its thread.
 """
@@ -158,8 +158,8 @@ def _of_thread(
     none = np.empty(0, np.int64)
     spent = dict.fromkeys(groups, (none, none))  # so far, in events that are still open
     for begin, end in pairwise(_borders(con, track)):
-        asked = {"track": track, "begin": begin, "end": end}
-        events = columns_of(con.sql(_EVENTS, params=asked))
+        parameters = {"track": track, "begin": begin, "end": end}
+        events = columns_of(con.sql(_EVENTS, params=parameters))
         if still_open:
             events = {name: np.append(still_open[name], events[name]) for name in events}
         still_open = rows_where(events, events["end_ts"] > end)
@@ -179,9 +179,9 @@ def _of_thread(
 
 def _borders(con: duckdb.DuckDBPyConnection, track: int) -> list[int]:
     """The borders of parts of a thread's time, in which about as many events begin."""
-    asked = {"track": track}
-    number = con.execute(_NUMBER, asked).fetchall()[0][0]
-    return [_FIRST, *starts_of_parts(con, _OF_TRACK, asked, number), _LAST]
+    parameters = {"track": track}
+    number = con.execute(_NUMBER, parameters).fetchall()[0][0]
+    return [_FIRST, *starts_of_parts(con, _OF_TRACK, parameters, number), _LAST]
 
 
 def _during(events: Columns, idle: Elapsed) -> Columns:

@@ -1,4 +1,4 @@
--- One row per node of a CUDA graph whose module the file graph_nodes.json beside the trace names.
+-- One row per node of a CUDA graph whose module the file graph_nodes.json next to the trace names.
 -- @kind   source
 -- @scope  rank
 -- @column rank           BIGINT   Rank that captured the graph.

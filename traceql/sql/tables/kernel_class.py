@@ -9,7 +9,7 @@
 """Tries all rules in one CASE expression with bound patterns.
 
 The rules see the type of an operator of an Ascend device in brackets behind the name. The profiler
-tells it, but not in every export; then the name does. Names of aclnn kernels end with it, as in
+has it, but not in every export; then the name does. Names of aclnn kernels end with it, as in
 aclnnMatmul_MatMulV3Common_MatMulV3.
 
 DuckDB compiles a bound pattern once, but a pattern from a column again for every row.

@@ -7,9 +7,9 @@
 -- @empty_unless launch_key
 -- @column id                BIGINT     Number of the key.
 -- @column base              VARCHAR    Name of the function, without namespaces, template arguments and parameters.
--- @column arguments         VARCHAR    Template arguments that tell it from others of this name, grid and block; NULL if none do.
--- @column grid              INTEGER[]  Blocks in x, y and z; NULL if a profile does not tell.
--- @column block             INTEGER[]  Threads of a block in x, y and z; NULL if a profile does not tell.
+-- @column arguments         VARCHAR    Template arguments that distinguish it from others of this name, grid and block; NULL if none do.
+-- @column grid              INTEGER[]  Blocks in x, y and z; NULL if a profile does not have them.
+-- @column block             INTEGER[]  Threads of a block in x, y and z; NULL if a profile does not have them.
 -- @column name              VARCHAR    Name of a kernel of the trace with this key; NULL if there is none.
 -- @column category          VARCHAR    Kernel category of these; NULL if there is none.
 -- @column kernels           BIGINT     Number of kernels of the trace.

@@ -1,7 +1,7 @@
 -- One row per launch that Nsight Compute profiled, and metric of it.
 --
 -- Sizes are in bytes, times in ns, rates per second, whatever the unit in the file. The table
--- kernel_match says which kernels of the trace a launch stands for.
+-- kernel_match has the kernels of the trace that a launch stands for.
 -- @kind   source
 -- @schema main
 -- @scope  run

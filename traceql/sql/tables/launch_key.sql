@@ -35,7 +35,7 @@ WITH either AS (
     INNER JOIN parsed_kernel_name USING (name)
     WHERE profiled_launch.kind = 'kernel'
 ),
--- Where both sides write the same arguments, these tell kernels of one size apart.
+-- Where both sides write the same arguments, these distinguish kernels of one size.
 common AS (
     SELECT base, grid, block, arguments
     FROM either

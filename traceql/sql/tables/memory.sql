@@ -1,8 +1,8 @@
 -- One row per allocation or free of memory that the trace has.
 --
 -- PyTorch's profiler and Ascend's record those of PyTorch's allocator, Nsight Systems and rocprofv3
--- those of CUDA and ROCm: what the allocator holds, and what libraries take beside it. These do not say
--- how much was allocated before the recording, so their totals count from there.
+-- those of CUDA and ROCm: what the allocator holds, and what libraries take outside it. These do not
+-- record how much was allocated before, so their totals count from the start of the recording.
 -- @schema main
 -- @scope  rank
 -- @needs  instant, slice, trace
@@ -39,7 +39,7 @@ cuda_event AS (
     FROM instant
     WHERE name IN ('CUDA allocation', 'CUDA free')
 ),
--- rocprofv3 tells of a free only the address: size and device are those of the allocation before it.
+-- Of a free, rocprofv3 has only the address: size and device are those of the allocation before it.
 rocm_call AS MATERIALIZED (
     SELECT
         slice.id,

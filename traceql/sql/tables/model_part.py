@@ -1,6 +1,6 @@
 # One row per role, layer and tensor-parallel size: what the configured model does there on one rank.
 #
-# The loaded ranks have one of these sizes; the others are there to ask what another one would cost.
+# The loaded ranks have one of these sizes; the others answer what another size would cost.
 # @scope  run
 # @needs  layout, model_config, run_file
 # @empty_unless model_config
@@ -38,8 +38,8 @@ from traceql.sql.definition import declared_schema
 _SCHEMA = declared_schema(__file__)
 _ASKED = (1, 2, 4, 8, 16)
 _CONFIGURED = "SELECT document FROM model_config"
-# What vLLM was told; the results of the engine's own defaults come first.
-_TOLD = """
+# Settings given to vLLM; the results of the engine's own defaults come first.
+_SETTINGS = """
     SELECT
         NULLIF(COALESCE(
             document ->> '$.engine_config.model_config.dtype',
@@ -62,7 +62,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
         return _SCHEMA.empty_table()
     document = json.loads(found[0][0])
     model = sizes(document)
-    dtype, quantization = next(iter(con.execute(_TOLD).fetchall()), (None, None))
+    dtype, quantization = next(iter(con.execute(_SETTINGS).fetchall()), (None, None))
     stored = formats(document, dtype, quantization)
     if isinstance(model, str) or isinstance(stored, str):
         return _SCHEMA.empty_table()

@@ -28,8 +28,8 @@ from traceql.analysis.model.weights import formats
 from traceql.sql.definition import declared_schema
 
 _CONFIGURED = "SELECT document FROM model_config"
-# What vLLM was told; the results of the engine's own defaults come first.
-_TOLD = """
+# Settings given to vLLM; the results of the engine's own defaults come first.
+_SETTINGS = """
     SELECT
         NULLIF(COALESCE(
             document ->> '$.engine_config.model_config.dtype',
@@ -46,10 +46,10 @@ _TOLD = """
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
-    told = con.execute(_TOLD).fetchone() or (None, None)
+    settings = con.execute(_SETTINGS).fetchone() or (None, None)
     found = con.execute(_CONFIGURED).fetchall()
     return pa.Table.from_pylist(
-        [_row(json.loads(document), *told) for (document,) in found], declared_schema(__file__)
+        [_row(json.loads(document), *settings) for (document,) in found], declared_schema(__file__)
     )
 
 

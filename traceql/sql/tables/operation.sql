@@ -1,6 +1,6 @@
 -- One row per collective or point-to-point operation on one rank, before it is matched across ranks.
 --
--- It has what the rank's own trace tells: the kind of operation, its communicator and its size.
+-- It has what the rank's own trace shows: the kind of operation, its communicator and its size.
 -- @kind   scratch
 -- @scope  run
 -- @needs  classified_kernel, communication_args, event_kind, has_block_per_token, kernel, model_config, slice, step
@@ -23,7 +23,7 @@
 -- @column description_id   BIGINT   Number of the description: equal for operations of a rank that describe their communicator in the same way.
 -- @column key            BIGINT   Number that is equal for operations which may be the same one on two ranks.
 -- @column unit           BIGINT   What is matched at once: the step (step.step_id), or a negative number for an operation that is matched on its own.
--- @column kind           BIGINT   Number that tells kernel names apart (a hash of the name).
+-- @column kind           BIGINT   Hash of the kernel's name.
 -- @column synchronising  BOOLEAN  Whether no rank can end the operation before all ranks have begun it.
 WITH named AS (
     SELECT
@@ -31,12 +31,12 @@ WITH named AS (
         kernel.rank,
         kernel.ts,
         kernel.ts + GREATEST(kernel.dur, 0) AS end_ts,
-        classified_kernel.name,  -- with the numbers of the call, where the profiler tells them
+        classified_kernel.name,  -- with the numbers of the call, where the profiler has them
         kernel.step_id,
         kernel.layer,
         kernel.role,
         kernel.launch_id,
-        -- Whether only the operator that launched it can tell its size.
+        -- Whether its size is known only from the operator that launched it.
         described.kernel_id IS NULL AND NOT kernel.in_graph AS is_undescribed,
         described.* EXCLUDE (kernel_id)
     FROM kernel
@@ -77,7 +77,7 @@ judged AS (
 known AS (
     SELECT
         * EXCLUDE (is_uneven),
-        -- The shapes of one rank do not tell how many tokens the others have.
+        -- The shapes of one rank do not show how many tokens the others have.
         NOT is_uneven AS shapes_tell,
         CASE
             WHEN is_uneven AND role = 'dispatch' THEN 'all_gather'

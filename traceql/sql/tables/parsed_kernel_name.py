@@ -1,4 +1,4 @@
-# One row per distinct name of a kernel or of a profiled launch: what tells that two names mean the same kernel.
+# One row per distinct name of a kernel or of a profiled launch: the parts by which two names mean the same kernel.
 #
 # It is empty as long as no profile of Nsight Compute is loaded.
 # @scope  run

@@ -2,12 +2,12 @@
 # @scope  rank
 # @needs  slice, trace
 # @column rank        BIGINT   Rank.
-# @column profiler    VARCHAR  Name of the profiler, with its version and options as far as the file tells them; NULL if it does not tell the profiler.
+# @column profiler    VARCHAR  Name of the profiler, with its version and options as far as the file has them; NULL if it does not name the profiler.
 # @column world_size  BIGINT  Number of ranks of the job, as the file states it; NULL if it does not.
 # @column first_ns    BIGINT   Time of the first event by the clock of the file, ns: Unix time, or since the start of the machine; NULL without events.
 # @column last_ns     BIGINT   Time of the last end of an event by that clock, ns; NULL without events.
 
-"""Asks the dialect of each file, which knows how its profiler names itself and counts time."""
+"""Reads the name and the times of each profiler with the dialect of its file."""
 
 import duckdb
 import pyarrow as pa
@@ -32,13 +32,13 @@ _FILES = """
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     listed = []
     for rank, dialect, metadata, first, last in con.execute(_FILES).fetchall():
-        told = loaded_facts(dialect, metadata)
-        base = told.base_time_ns or 0
+        facts = loaded_facts(dialect, metadata)
+        base = facts.base_time_ns or 0
         listed.append(
             {
                 "rank": rank,
-                "profiler": told.profiler or None,
-                "world_size": told.world_size,
+                "profiler": facts.profiler or None,
+                "world_size": facts.world_size,
                 "first_ns": None if first is None else base + first,
                 "last_ns": None if last is None else base + last,
             }

@@ -8,7 +8,7 @@
 -- @column rank             BIGINT   Rank that ran the step.
 -- @column step_id          BIGINT   Step (step.step_id).
 -- @column tokens           BIGINT   Tokens of the request that were processed in the step.
--- @column computed_tokens  BIGINT   Tokens of the request whose keys and values existed before the step, of its prompt, of the prefix cache and of its output; NULL if unknown, or if what the file says cannot be.
+-- @column computed_tokens  BIGINT   Tokens of the request whose keys and values existed before the step, of its prompt, of the prefix cache and of its output; NULL if unknown, or if the number in the file is impossible.
 WITH unbroken AS (
     SELECT *, number - DENSE_RANK() OVER (PARTITION BY run, rank ORDER BY number) AS missing
     FROM scheduled_request
@@ -20,7 +20,7 @@ scheduled AS (
 -- Where the file does not say what was computed, it can be counted if the request began inside the
 -- recorded window: if its chunks up to its first iteration with one token are exactly its prompt, and if
 -- it gave no token before. Else it may have begun earlier, or the prefix cache may have had a part of it.
--- In the iterations of the chunks, each request that generates must have one token, so that a chunk is no
+-- In the iterations of the chunks, each request that generates must have one token, so that a chunk is not a
 -- draft of speculation. Nothing is known from an iteration on that is missing, or in which the request had
 -- begun to generate and has not exactly one token.
 chunk AS (
@@ -53,8 +53,8 @@ phased AS (
     FROM chunk
     WINDOW of_request AS (PARTITION BY run, rank, request_id)
 ),
--- A request that stands twice in the file says nothing.
-asked AS (
+-- A request that is twice in the file is ignored.
+requested AS (
     SELECT
         run,
         request_id,
@@ -73,12 +73,12 @@ counted AS (
         phased.number,
         CAST(phased.tokens_before AS BIGINT) AS computed_tokens
     FROM phased
-    INNER JOIN asked USING (run, request_id, prompt_tokens)
+    INNER JOIN requested USING (run, request_id, prompt_tokens)
     WHERE
         phased.are_chunks
         AND phased.missing = phased.first_missing
         AND COALESCE(phased.number < phased.first_odd, TRUE)
-        AND COALESCE(asked.first_token_ts >= phased.first_ts, TRUE)
+        AND COALESCE(requested.first_token_ts >= phased.first_ts, TRUE)
 )
 SELECT
     scheduled.run,

@@ -11,7 +11,7 @@
 -- @column work_ns     BIGINT   Sum of the durations of its kernels without known wait time, ns.
 -- @column floor_ns    DOUBLE   Least time for its work (role_floor.floor_ns); of roles that only communicate, that of the link. ns; NULL if unknown.
 -- @column bound       VARCHAR  What sets floor_ns: compute, memory, link, or kernels if the work is next to nothing; NULL if unknown.
--- @column padding_ns  DOUBLE   Least time for the padded rows beside it, ns; NULL if floor_ns is NULL.
+-- @column padding_ns  DOUBLE   Least time for the padded rows in addition, ns; NULL if floor_ns is NULL.
 -- @column small_ns    DOUBLE   What its kernels take beyond both even if they have nothing to do, and of communication the latency of its operations (fixed_cost), ns; NULL if floor_ns is NULL.
 -- @column lost_ns     DOUBLE   The rest: time below the roofline, ns; negative if it was faster than the ceiling. NULL if floor_ns is NULL.
 -- @column flops       BIGINT   Useful FLOPs (cost.flops); NULL if floor_ns is.

@@ -1,7 +1,7 @@
 -- One row per step, role and kind of layer, which is all layers of a rank with the same sizes: what the kernels in one of them had to do at least.
 --
 -- Sizes of products come from the shapes of the operators where they were recorded, else from the
--- model's configuration. What is not known is NULL, and column missing says why.
+-- model's configuration. What is unknown is NULL, and column missing has the reason.
 -- @kind   scratch
 -- @scope  run
 -- @needs  cost_formula, kernel, layout, model_config, model_part, model_size, operator_size, peak, quantization_pattern,
@@ -88,7 +88,7 @@ configured AS (
         (configured_shape.rank IS NULL OR configured_shape.equal = configured_shape.parts)
         AND (model_part.role != 'embed' OR rank_model.first_layer = 0)
 ),
--- What the kernels of a rank show of the types of its weights, where the configuration says that they
+-- What the kernels of a rank show of the types of its weights, where the configuration states that they
 -- are narrow. Those of attention and of the KV cache have the type of the cache.
 shown AS (
     SELECT DISTINCT stated.rank, stated.narrow_weights AS weights
@@ -103,7 +103,7 @@ shown AS (
     ) AS weight_kernel
         ON stated.rank = weight_kernel.rank AND regexp_matches(weight_kernel.name, quantization_pattern.pattern)
 ),
--- The type of the KV cache that vLLM was told to use; auto is that of the activations.
+-- The type of the KV cache given to vLLM; auto is that of the activations.
 engine AS (
     SELECT
         COALESCE(
@@ -303,7 +303,7 @@ contradicted AS (
             AND SUM(all_weight_bytes ORDER BY all_weight_bytes) / COUNT(DISTINCT step_id) > 2 * ANY_VALUE(l2_bytes)
     )
 ),
-told AS (
+with_missing AS (
     SELECT
         *,
         CASE
@@ -373,7 +373,7 @@ work AS (
             WHEN missing IS NULL
                 THEN COALESCE(list_sum(list_transform(tensor_bytes, lambda one: GREATEST(one * executed_rows - l2_bytes, 0))), 0)
         END AS executed_spilled_bytes
-    FROM told
+    FROM with_missing
 )
 SELECT
     step_id,

@@ -1,7 +1,7 @@
--- One row per line of steps.jsonl and request in it: whether the line is of the step that has its number, and whether what it says of the request can be.
+-- One row per line of steps.jsonl and request in it: whether the line belongs to the step with its number, and whether its numbers are possible.
 --
 -- The engine notes the time right before the worker runs the iteration, so the time lies between the
--- start of the step before and that of its own: a line of the iteration before or after is told.
+-- start of the step before and that of its own: a line of the iteration before or after is detected.
 -- Both times are of the clock of one host; 0.1 ms is more than what reading it twice may differ, and
 -- less than any iteration takes. The first step has none before it: its line is of the second before
 -- it, and the next line has to agree. A trace whose times begin before 2001 has no Unix times.
@@ -19,8 +19,8 @@
 -- @column agrees           BOOLEAN  Whether the time of the line is that of the step; NULL if there is no step, or if the trace has no Unix times.
 -- @column request_id       VARCHAR  Request (request.request_id); NULL if the line has none.
 -- @column tokens           BIGINT   Its tokens that were processed; NULL if the line has no request.
--- @column computed_tokens  BIGINT   Its tokens that were computed before, as the file says; NULL if it does not.
--- @column is_possible      BOOLEAN  Whether computed_tokens fits the iterations beside it, the request and the longest text that the engine allows, as far as these are known; NULL without it, and if the line is of another step.
+-- @column computed_tokens  BIGINT   Its tokens that were computed before, as in the file; NULL if it does not have them.
+-- @column is_possible      BOOLEAN  Whether computed_tokens fits the iterations before and after it, the request and the longest text that the engine allows, as far as these are known; NULL without it, and if the line is of another step.
 WITH allowed AS (
     SELECT 100000 AS clock_ns, 1000000000 AS first_lag_ns
 ),
@@ -93,7 +93,7 @@ speculation AS (
     WHERE source = 'execute_context'
     GROUP BY rank
 ),
--- A request that stands twice in the file says nothing.
+-- A request that is twice in the file is ignored.
 finished AS (
     SELECT run, request_id, ANY_VALUE(prompt_tokens + output_tokens) AS tokens
     FROM request

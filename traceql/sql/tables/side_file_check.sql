@@ -1,4 +1,4 @@
--- One row per check of the ledger about a file beside the traces: run.json, steps.jsonl, the configuration of the model, peaks, or profiles of Nsight Compute.
+-- One row per check of the ledger about a file next to the traces: run.json, steps.jsonl, the configuration of the model, peaks, or profiles of Nsight Compute.
 -- @kind   scratch
 -- @scope  run
 -- @needs  collective, kernel, kernel_key, kernel_match, launch_key, layout, model_part, operation, operator_size, peak_file

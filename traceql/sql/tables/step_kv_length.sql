@@ -1,4 +1,4 @@
--- One row per step and source that tells how long the keys and values of all its requests are.
+-- One row per step and source of the lengths of the keys and values of all its requests.
 --
 -- A request with sq tokens in the step, and sk of them and before them, has sq * sk - sq * (sq - 1) / 2
 -- pairs: each token attends to itself and to the tokens before it.
@@ -13,11 +13,11 @@
 -- @column context_kv_tokens     BIGINT   Sum of sk of the requests whose prompt is processed.
 -- @column generation_kv_tokens  BIGINT   Sum of sk of the requests that generate tokens.
 WITH annotated AS (
-    SELECT step_id, TRUE AS is_context, context AS said
+    SELECT step_id, TRUE AS is_context, context AS sums
     FROM iteration
     WHERE source = 'execute_context'
     UNION ALL
-    SELECT step_id, FALSE AS is_context, generation AS said
+    SELECT step_id, FALSE AS is_context, generation AS sums
     FROM iteration
     WHERE source = 'execute_context'
 ),
@@ -25,11 +25,11 @@ number_said AS (
     SELECT
         step_id,
         is_context,
-        TRY_CAST(said.requests AS BIGINT) AS requests,
-        TRY_CAST(said.tokens AS BIGINT) AS tokens,
-        TRY_CAST(said.kv_tokens AS BIGINT) AS kv_tokens,
-        TRY_CAST(said.squares AS BIGINT) AS squares,
-        TRY_CAST(said.products AS BIGINT) AS products
+        TRY_CAST(sums.requests AS BIGINT) AS requests,
+        TRY_CAST(sums.tokens AS BIGINT) AS tokens,
+        TRY_CAST(sums.kv_tokens AS BIGINT) AS kv_tokens,
+        TRY_CAST(sums.squares AS BIGINT) AS squares,
+        TRY_CAST(sums.products AS BIGINT) AS products
     FROM annotated
 ),
 annotated_part AS (
@@ -115,7 +115,7 @@ by_scheduler AS (
         AND COALESCE(SUM(tokens) FILTER (is_context), 0) = context_tokens
         AND COALESCE(SUM(tokens) FILTER (NOT is_context), 0) = generation_tokens
 ),
-told AS (
+source_length AS (
     SELECT 'annotation' AS kv_source, * FROM by_annotation
     UNION ALL
     SELECT 'steps.jsonl' AS kv_source, * FROM by_scheduler
@@ -123,13 +123,13 @@ told AS (
 SELECT
     step_id,
     step.rank,
-    told.kv_source,
-    TRY_CAST(told.context_pairs AS BIGINT) AS context_pairs,
-    TRY_CAST(told.generation_pairs AS BIGINT) AS generation_pairs,
-    TRY_CAST(told.context_kv_tokens AS BIGINT) AS context_kv_tokens,
-    TRY_CAST(told.generation_kv_tokens AS BIGINT) AS generation_kv_tokens
-FROM told
+    source_length.kv_source,
+    TRY_CAST(source_length.context_pairs AS BIGINT) AS context_pairs,
+    TRY_CAST(source_length.generation_pairs AS BIGINT) AS generation_pairs,
+    TRY_CAST(source_length.context_kv_tokens AS BIGINT) AS context_kv_tokens,
+    TRY_CAST(source_length.generation_kv_tokens AS BIGINT) AS generation_kv_tokens
+FROM source_length
 INNER JOIN step USING (step_id)
 WHERE
-    TRY_CAST(told.context_pairs + told.generation_pairs AS BIGINT) IS NOT NULL
-    AND TRY_CAST(told.context_kv_tokens + told.generation_kv_tokens AS BIGINT) IS NOT NULL
+    TRY_CAST(source_length.context_pairs + source_length.generation_pairs AS BIGINT) IS NOT NULL
+    AND TRY_CAST(source_length.context_kv_tokens + source_length.generation_kv_tokens AS BIGINT) IS NOT NULL

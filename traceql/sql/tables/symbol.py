@@ -9,7 +9,7 @@
 # @column category             VARCHAR    Kernel category of its kernels.
 # @column pattern              VARCHAR    RE2 regular expression, which may match anywhere in the kernel's name.
 # @column traits               VARCHAR[]  Where such kernels run and what they are for: between_passes (between two forward passes), outside_layers (next to the layers), inside_layers (only in layers), anchors_layer (once in every layer that has attention or a state), feed_forward (only in the MLP or the experts of a layer), moves_data (prepares input or belongs to sampling), does_work (does the work of its role), optional (some layers have it and others do not).
-# @column role_outside_layers  VARCHAR    Role of its kernels outside layers; NULL if the symbol alone does not tell.
+# @column role_outside_layers  VARCHAR    Role of its kernels outside layers; NULL if the symbol alone does not decide it.
 # @column note                 VARCHAR    Description of the kernels.
 
 """Lists the symbols of traceql/analysis/layers/symbols.csv."""

@@ -2,7 +2,7 @@
 -- @kind   source
 -- @schema main
 -- @scope  rank
--- @column rank            BIGINT   Number of the rank in the run; unique. The ledger says where it comes from (check "rank of world size").
+-- @column rank            BIGINT   Number of the rank in the run; unique. The ledger has its source (check "rank of world size").
 -- @column world_size      BIGINT   Number of ranks in the run, loaded or not.
 -- @column tp_rank         BIGINT   Tensor-parallel rank that run.json or the file name states; NULL if neither does. The table layout has what is known from all evidence.
 -- @column pp_rank         BIGINT   Pipeline stage that run.json or the file name states; NULL if neither does.

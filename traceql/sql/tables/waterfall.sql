@@ -9,7 +9,7 @@
 -- @column rank     BIGINT   Rank.
 -- @column step_id  BIGINT   Step (step.step_id).
 -- @column kind     VARCHAR  data sheet or measured: whose ceilings (rank_peak.kind).
--- @column bar      VARCHAR  floor, padding, small_kernels, below_roofline, not_modelled, comm_floor, comm_above_floor, comm_unmatched, waiting, expert_imbalance, copies, idle or other_step; query step.waterfall says what they are.
+-- @column bar      VARCHAR  floor, padding, small_kernels, below_roofline, not_modelled, comm_floor, comm_above_floor, comm_unmatched, waiting, expert_imbalance, copies, idle or other_step; query step.waterfall explains them.
 -- @column role     VARCHAR  Part of the model; NULL if unknown, and in the bars idle and other_step.
 -- @column cause    VARCHAR  Why the device was idle (gap.cause); NULL in all other bars.
 -- @column ns       BIGINT   Time, ns; may be negative in below_roofline.

@@ -1,7 +1,7 @@
 -- One row per rank that was recorded at another time than the lowest rank with events.
 --
 -- Such recordings are not ranks of one run: nothing that compares the times of ranks holds. Clocks that
--- count from the start of a machine tell it only if they are less than a minute apart; clocks of
+-- count from the start of a machine show it only if they are less than a minute apart; clocks of
 -- different machines have nothing to do with each other.
 -- @needs  recorder
 WITH reference AS (

@@ -1,4 +1,4 @@
--- One row: settings of the engine and the profiler that run.json tells; NULL where it does not.
+-- One row: settings of the engine and the profiler in run.json; NULL where it has none.
 -- @needs  integer_at, run
 SELECT
     ANY_VALUE(CASE document -> '$.engine_config.scheduler_config.async_scheduling' WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE END) AS async_scheduling,

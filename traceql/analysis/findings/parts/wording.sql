@@ -1,6 +1,6 @@
 -- One row: what the devices of the run and graphs on them are called, and how its profilers record launch calls.
 -- @needs  launch, text_for_dialect, trace
-WITH told AS (
+WITH dialect_term AS (
     SELECT
         CASE
             WHEN
@@ -24,4 +24,4 @@ SELECT
     CASE WHEN COUNT(DISTINCT device) > 1 THEN 'device' ELSE COALESCE(ANY_VALUE(device), 'GPU') END AS device,
     CASE WHEN COUNT(DISTINCT calls_advice) > 1 THEN 'Record launch calls too.' ELSE ANY_VALUE(calls_advice) END
         AS calls_advice
-FROM told
+FROM dialect_term

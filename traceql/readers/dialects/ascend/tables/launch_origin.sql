@@ -1,7 +1,7 @@
--- One row per activity of an Ascend profile whose operator is known: the thread and the time that asked for it.
+-- One row per activity of an Ascend profile whose operator is known: the thread that requested it, and when.
 --
--- torch_npu puts tasks into a queue, and another thread launches them. The operator tells which thread
--- could have been blocked; where the launch call is not recorded (profiler level 0), it tells the step
+-- torch_npu puts tasks into a queue, and another thread launches them. The operator shows which thread
+-- could have been blocked; where the launch call is not recorded (profiler level 0), it has the step
 -- and the time too.
 -- @scope  rank
 -- @needs  activity, event_kind, iteration, slice, trace

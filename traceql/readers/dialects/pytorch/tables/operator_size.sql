@@ -1,4 +1,4 @@
--- One row per rank, layer, role and formula whose operators have recorded shapes that tell what its kernels had to do.
+-- One row per rank, layer, role and formula whose work follows from the recorded shapes of its operators.
 --
 -- A role whose sizes differ from step to step has no row. Nor has one, products excepted, with an operator that is
 -- not known, unless it is a small one beside attention, embedding or the sum of experts.

@@ -1,4 +1,4 @@
--- One row per call of an operator whose recorded shapes tell what its kernels had to do.
+-- One row per call of an operator whose recorded shapes give the work of its kernels.
 -- @kind   scratch
 -- @scope  rank
 -- @needs  event_kind, slice
