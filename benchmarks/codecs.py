@@ -21,8 +21,7 @@ import numpy as np
 import pyarrow as pa
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
 
-from traceql.present.pftrace.interning import Interning
-from traceql.present.pftrace.packets import begin_packets
+from traceql.present.pftrace.packets import Interning, begin_packets
 from traceql.readers.trace_processor import TraceProcessor, arrow_table, open_trace_processor
 from traceql.util.resources import EXAMPLE_TRACE
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import traceql
-from traceql.present.report.page import page
+from traceql.present.report.run_report import page
 from traceql.runs.experiment import experiment
 from traceql.util.resources import EXAMPLES
 

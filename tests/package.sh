@@ -21,7 +21,7 @@ for package in "$PWD"/dist/*; do
         environment/bin/traceql --version
         environment/bin/traceql queries > queries.txt
         grep --quiet kernels.top queries.txt
-        environment/bin/python -c 'from traceql.present.mcp.definitions import sections; assert sections()'
+        environment/bin/python -c 'from traceql.present.mcp.answers import all_definitions; assert all_definitions()'
         environment/bin/traceql demo -o demo.duckdb > demo.txt
         grep 'ledger: all' demo.txt
         rm demo.duckdb

@@ -9,7 +9,7 @@ import pytest
 from ascend_like import call, frequency, operation, operator, overlap, part, task
 
 import traceql
-from traceql.present.ui.raw import trace_processor_input
+from traceql.present.ui.trace_file import trace_processor_input
 from traceql.readers.formats.ascend.devices import DevicePart
 from traceql.readers.formats.ascend.read import read_ascend
 

@@ -11,7 +11,7 @@ import traceql
 from traceql.cli import run_summary
 from traceql.database.excerpt.windows import nanoseconds, option
 from traceql.present.mcp import answers
-from traceql.present.mcp.databases import Databases
+from traceql.present.mcp.answers import Databases
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 import traceql
 from traceql.errors import QueryInvalid
-from traceql.present.mcp.calls import Calls
-from traceql.present.mcp.databases import Databases
+from traceql.present.mcp.answers import Databases
+from traceql.present.mcp.server import Calls
 from traceql.present.mcp.tools import TOOLS
 from traceql.sql.query import catalog
 
@@ -287,9 +287,9 @@ def test_a_call_that_takes_too_long_ends_and_the_next_one_is_answered(
     trace: traceql.Trace, statement: str
 ) -> None:
     async def main() -> Any:
-        calls = Calls(Databases([trace.path]), most_seconds=0.5)
+        calls = Calls(Databases([trace.path]), timeout_s=0.5)
         with anyio.fail_after(10):
-            with pytest.raises(QueryInvalid, match=r"ended after 0\.5 s"):
+            with pytest.raises(QueryInvalid, match=r"timeout after 0\.5 s"):
                 await calls.answer(SQL, {"statement": statement})
             return await calls.answer(SQL, {"statement": "SELECT 7 AS n"})
 

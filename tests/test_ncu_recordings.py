@@ -12,7 +12,7 @@ import databases
 import pytest
 
 import traceql
-from traceql.present.ui.raw import trace_file
+from traceql.present.ui.trace_file import trace_file
 from traceql.readers.ncu.read import read_profile
 from traceql.readers.ncu.values import Profile
 

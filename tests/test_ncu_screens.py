@@ -11,7 +11,7 @@ from command_line import called
 import traceql
 from traceql.errors import TraceqlError
 from traceql.present.pftrace import export_perfetto
-from traceql.present.report.facts import answers
+from traceql.present.report.answers import answers
 
 GRID, BLOCK = (2, 1, 1), (64, 1, 1)
 

@@ -16,10 +16,9 @@ from shared_files import shared_file
 
 import traceql
 from traceql.analysis.findings.catalog import nothing_found
-from traceql.present.report.facts import answers
-from traceql.present.report.findings import findings, no_findings
-from traceql.present.report.page import page
-from traceql.present.report.sections import SECTIONS
+from traceql.present.report.answers import answers
+from traceql.present.report.run_report import findings, no_findings, page
+from traceql.present.report.sections import RUN_SECTIONS
 from traceql.present.ui.place import place_of_finding
 from traceql.util.files import replace_file
 
@@ -109,7 +108,7 @@ def test_every_link_inside_the_page_leads_somewhere(html: str) -> None:
 @pytest.mark.slow
 def test_findings_lead_and_sections_without_rows_are_left_out(html: str) -> None:
     sections = _Page(html).ids("section")
-    order = [section.name for section in SECTIONS]
+    order = [section.name for section in RUN_SECTIONS]
     without_rows = ("counters", "profile", "memory", "serving")
     assert sections == [name for name in [*order, "definitions"] if name not in without_rows]
     assert html.index("Rank 3 is late") < html.index("Where each rank")

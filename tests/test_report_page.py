@@ -10,7 +10,7 @@ import pytest
 from browser import CHROMIUM, Browser
 from shared_files import shared_file
 
-from traceql.present.report.page import page
+from traceql.present.report.run_report import page
 from traceql.util.files import replace_file
 
 pytestmark = [

@@ -15,8 +15,14 @@ from traces import Event, host, kernel, launch, step
 import traceql
 from traceql.errors import TraceqlError
 from traceql.present.pftrace import export_perfetto, export_runs
-from traceql.present.pftrace.alignment import FIRST_EVENTS, FIRST_KERNELS, Alignment, aligned
-from traceql.present.pftrace.pair import Pair, pair_of
+from traceql.present.pftrace.alignment import (
+    FIRST_EVENTS,
+    FIRST_KERNELS,
+    Alignment,
+    Pair,
+    align,
+    pair_of,
+)
 from traceql.present.ui.place import place_of_pair
 from traceql.readers.trace_processor import TraceProcessor, arrow_table, open_trace_processor
 
@@ -142,12 +148,12 @@ def test_the_median_steps_of_the_longest_phase_begin_together(
     runs: dict[str, traceql.Trace],
 ) -> None:
     base, new = runs["base"], runs["new"]
-    alignment = aligned(base, new)
+    alignment = align(base, new)
     assert step_ids(alignment) == (at(base, 0, 300), at(new, 0, 4000))
     assert (alignment.base_ts, alignment.new_ts) == (303_000, 4_003_000)
     assert alignment.shifts_ns == (3_700_000, 0)
-    assert aligned(new, base).shifts_ns[1] > 0
-    assert min(aligned(new, base).shifts_ns) == 0
+    assert align(new, base).shifts_ns[1] > 0
+    assert min(align(new, base).shifts_ns) == 0
 
 
 def test_a_chosen_step_is_aligned_with_one_of_its_phase_and_the_nearest_size(
@@ -155,11 +161,11 @@ def test_a_chosen_step_is_aligned_with_one_of_its_phase_and_the_nearest_size(
 ) -> None:
     base, new = runs["base"], runs["new"]
     chosen = at(base, 0, 0)
-    assert step_ids(aligned(base, new, chosen)) == (chosen, at(new, 0, 1000))
+    assert step_ids(align(base, new, chosen)) == (chosen, at(new, 0, 1000))
     chosen = at(new, 0, 0)
-    assert step_ids(aligned(new, base, chosen)) == (chosen, at(base, 0, 300))
+    assert step_ids(align(new, base, chosen)) == (chosen, at(base, 0, 300))
     on_rank_1 = at(base, 1, 100)
-    assert step_ids(aligned(base, new, on_rank_1)) == (on_rank_1, at(new, 0, 4000))
+    assert step_ids(align(base, new, on_rank_1)) == (on_rank_1, at(new, 0, 4000))
 
 
 def test_steps_have_the_rows_that_kernels_run_and_the_lowest_rank_of_both_runs(
@@ -167,7 +173,7 @@ def test_steps_have_the_rows_that_kernels_run_and_the_lowest_rank_of_both_runs(
 ) -> None:
     """Without padding, 3 tokens would be nearer to 2 than 4 are; the kernels run 8 rows."""
     base, padded = runs["base"], runs["padded"]
-    alignment = aligned(base, padded)
+    alignment = align(base, padded)
     first = runs["padded"].sql("SELECT MIN(ts) AS ts FROM slice").rows()[0]["ts"]
     assert step_ids(alignment) == (at(base, 1, 300), at(padded, 1, first / 1000 + 40))
     assert [f"{one}" for one in alignment.at] == [
@@ -179,17 +185,17 @@ def test_without_a_common_phase_first_kernels_begin_together(
     runs: dict[str, traceql.Trace],
 ) -> None:
     base, no_steps, no_gpu = runs["base"], runs["without steps"], runs["without a GPU"]
-    assert aligned(base, no_steps) == Alignment(3_000, 0, FIRST_KERNELS)
-    assert aligned(base, no_gpu) == Alignment(0, 0, FIRST_EVENTS)
+    assert align(base, no_steps) == Alignment(3_000, 0, FIRST_KERNELS)
+    assert align(base, no_gpu) == Alignment(0, 0, FIRST_EVENTS)
     assert place_of_pair(pair_of(base, no_steps)) is None
 
 
 def test_a_step_that_cannot_be_aligned_is_one_clear_line(runs: dict[str, traceql.Trace]) -> None:
     base, padded = runs["base"], runs["padded"]
     with pytest.raises(TraceqlError, match="no step 99; list the steps with traceql run"):
-        aligned(base, padded, 99)
+        align(base, padded, 99)
     with pytest.raises(TraceqlError, match="has no prefill steps on rank 1; name another"):
-        aligned(base, padded, at(base, 0, 0))
+        align(base, padded, at(base, 0, 0))
 
 
 def test_the_page_shows_both_steps(runs: dict[str, traceql.Trace]) -> None:
@@ -278,7 +284,7 @@ def test_a_slice_finds_its_row_in_the_database_of_its_run(
         assert (row["ts"] + run.shift_ns, row["dur"], row["name"]) == (ts, dur, name)
 
 
-def test_export_says_what_is_aligned(runs: dict[str, traceql.Trace], tmp_path: Path) -> None:
+def test_export_says_what_is_align(runs: dict[str, traceql.Trace], tmp_path: Path) -> None:
     base, new = runs["base"].path, runs["new"].path
     target = tmp_path / "both.pftrace"
     done = called("export", "perfetto", base, new, "--step", "0", "-o", target)

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from traceql.errors import TraceqlError
-from traceql.present.ui.server import PageServer
-from traceql.present.ui.site import Page, offline_page, online_page
+from traceql.present.ui.server import Page, PageServer, offline_page, online_page
 
 PERFETTO = "https://ui.perfetto.dev"
 

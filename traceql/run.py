@@ -102,8 +102,7 @@ class Run(Database):
         Raises:
             TraceqlError: it has another suffix, or it cannot be written.
         """
-        from traceql.present.report.data import write_json
-        from traceql.present.report.page import page
+        from traceql.present.report.run_report import page, write_json
         from traceql.util.files import atomic_write
 
         path = Path(path)
@@ -137,8 +136,13 @@ class Run(Database):
         """
         from traceql.present.pftrace import export_perfetto
         from traceql.present.ui.place import place_of_finding, place_of_step
-        from traceql.present.ui.server import PORT, PageServer
-        from traceql.present.ui.site import offline_page, online_page, open_groups
+        from traceql.present.ui.server import (
+            PORT,
+            PageServer,
+            offline_page,
+            online_page,
+            open_groups,
+        )
 
         place = None if step is None else place_of_step(self, step, layer)
         if finding is not None:
@@ -205,7 +209,7 @@ class Run(Database):
         Raises:
             TraceNotFound: no such rank, or its file was moved or changed after it was loaded.
         """
-        from traceql.present.ui.raw import trace_file, trace_processor_input
+        from traceql.present.ui.trace_file import trace_file, trace_processor_input
         from traceql.readers.trace_processor import open_trace_processor
 
         converted = trace_processor_input(self, rank)

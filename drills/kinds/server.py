@@ -82,8 +82,7 @@ def _count(_: object) -> int:
 
 
 def run(case: Case, folder: Path) -> Outcome:
-    from traceql.present.ui.server import PageServer
-    from traceql.present.ui.site import offline_page, online_page
+    from traceql.present.ui.server import PageServer, offline_page, online_page
 
     site = _SITES[case.number % len(_SITES)]
     request = _REQUESTS[case.number // len(_SITES)]

@@ -19,11 +19,10 @@ from traceql.util.files import is_database
 from traceql.util.text import one_line
 
 if TYPE_CHECKING:
-    from traceql.present.pftrace.pair import Pair
-    from traceql.present.pftrace.shown_run import ShownRun
+    from traceql.present.pftrace.alignment import Pair
+    from traceql.present.pftrace.run_view import RunView
     from traceql.present.ui.place import Place
-    from traceql.present.ui.server import PageServer
-    from traceql.present.ui.site import Page
+    from traceql.present.ui.server import Page, PageServer
 
     MakePage = Callable[[Path, str, Place | None, Sequence[str]], Page]
 
@@ -131,7 +130,7 @@ def _raw_file(
 ) -> Iterator[tuple[Path, "Place | None"]]:
     """The file of a rank, and the place in it to zoom to; a trace file needs no load for that."""
     from traceql.present.ui.place import place_of_step
-    from traceql.present.ui.raw import raw_file
+    from traceql.present.ui.trace_file import raw_file
     from traceql.readers.registry import opens_in_perfetto
 
     needs_no_load = rank is None and step is None and path.is_file() and not is_database(path)
@@ -149,8 +148,7 @@ def _page_server(*, offline: bool) -> tuple["PageServer", "MakePage"]:
 
     ui.perfetto.dev can only fetch from one port. If that is in use, the installed UI opens.
     """
-    from traceql.present.ui.server import PORT, PageServer, PortInUse
-    from traceql.present.ui.site import offline_page, online_page
+    from traceql.present.ui.server import PORT, PageServer, PortInUse, offline_page, online_page
 
     try:
         return PageServer(), offline_page if offline else online_page
@@ -171,10 +169,10 @@ def _serve_enriched(
     *,
     browser: bool,
 ) -> None:
-    from traceql.present.pftrace import ShownRun
-    from traceql.present.ui.site import open_groups
+    from traceql.present.pftrace import RunView
+    from traceql.present.ui.server import open_groups
 
-    with _temporary_export([ShownRun(trace)], trace.path.stem) as file:
+    with _temporary_export([RunView(trace)], trace.path.stem) as file:
         _serve(server, make_page(file, server.address, place, open_groups(place)), browser=browser)
 
 
@@ -195,7 +193,7 @@ def _enriched_pair(pair: "Pair") -> Iterator[Path]:
 
 
 @contextmanager
-def _temporary_export(runs: Sequence["ShownRun"], name: str) -> Iterator[Path]:
+def _temporary_export(runs: Sequence["RunView"], name: str) -> Iterator[Path]:
     """An enriched trace in a temporary file; the page shows its name."""
     from traceql.present.pftrace import export_runs
 
@@ -236,7 +234,7 @@ def _open_browser(link: str, *, browser: bool, port: int) -> None:
 @contextmanager
 def _open_pair(base: Path, new: Path, step: int | None) -> Iterator["Pair"]:
     """Both runs, aligned at a step of base."""
-    from traceql.present.pftrace.pair import pair_of
+    from traceql.present.pftrace.alignment import pair_of
 
     with open_database(base) as base_trace, open_database(new) as new_trace:
         yield pair_of(base_trace, new_trace, step)

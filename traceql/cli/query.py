@@ -75,7 +75,7 @@ class _Queries(QueryGroup):
 def _write_query(
     trace: Database, query: Query, parameters: dict[str, Any], output_format: OutputFormat
 ) -> None:
-    head = query.head
+    head = trace.queries[query.name].head  # in the terms of the device
     values = bound(query, parameters)
     style = TableStyle(
         _not_loaded(trace, parameters.get("rank")) or head.empty,

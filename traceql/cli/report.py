@@ -45,8 +45,7 @@ def report(
     from traceql.cli.console import print_status
     from traceql.cli.run_summary import warn_if_large_for_report
     from traceql.database.database import Database
-    from traceql.present.report.data import write_csv, write_json
-    from traceql.present.report.page import page
+    from traceql.present.report.run_report import page, write_csv, write_json
     from traceql.util.files import atomic_write
 
     path = output or Path(_OUTPUTS[output_format.name])
@@ -79,7 +78,7 @@ def mcp(databases: tuple[Path, ...], queries: tuple[Path, ...]) -> None:
         raise TraceqlError(
             f"traceql mcp needs the MCP SDK ({error}); run pip install 'traceql[mcp]'"
         ) from None
-    from traceql.present.mcp.databases import Databases
+    from traceql.present.mcp.answers import Databases
 
     found = Databases(databases or (Path(),), queries)
     if sys.stdin.isatty():

@@ -1,19 +1,30 @@
-"""The answers of the tools, as values that JSON can hold. Each raises a TraceqlError."""
+"""The answers of the tools, as values for JSON. Each raises a TraceqlError."""
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from traceql.database.database import Database
-from traceql.errors import QueryNotFound, TraceqlError
-from traceql.present.mcp.databases import Databases
-from traceql.present.mcp.definitions import section_named, sections
-from traceql.present.mcp.rows import BATCH_ROWS, USUAL_ROWS, Part, part_of
-from traceql.sql.query import Query, bound, query_named
+from traceql.errors import DatabaseError, QueryNotFound, TraceqlError
+from traceql.result import RowStream
+from traceql.result.text_table.values import plain, python_rows
+from traceql.sql.query import Query, bound, catalog, query_named
 from traceql.sql.registry import public_tables
-from traceql.util.text import suggestion
+from traceql.util.resources import DEFINITIONS
+from traceql.util.text import printable, suggestion
 
 Arguments = Mapping[str, Any]
 
+DEFAULT_ROWS, MAX_ROWS = 50, 1_000
+_BATCH_ROWS = 4_096
+_MAX_LETTERS = 40_000  # of all rows together
+_MAX_VALUE_LETTERS = 1_000
+_SUFFIX = ".duckdb"
+_MAX_LISTED = 20  # databases in a message
+_HEADING = re.compile(r"^(#{2,}) (.+)$", re.MULTILINE)
 _CONTENTS = """
     SELECT
         (SELECT list(rank ORDER BY rank) FROM trace) AS ranks,
@@ -24,6 +35,77 @@ _CONTENTS = """
         (SELECT MAX(ts + dur) - MIN(ts) FROM kernel) AS recorded_ns,
         (SELECT COUNT(*) FROM finding) AS findings
 """
+
+
+class Databases:
+    """The databases that an assistant may read; each call opens one anew, after a load too.
+
+    Args:
+        paths: databases, and folders whose databases (*.duckdb) are listed anew at each call.
+        queries: folders with the user's own queries.
+
+    Raises:
+        DatabaseError: there is nothing at a path.
+    """
+
+    def __init__(self, paths: Sequence[Path], queries: Sequence[Path] = ()) -> None:
+        for path in paths:
+            if not path.exists():
+                raise DatabaseError(
+                    f"{path} does not exist; create it with traceql load TRACE... -o {path}"
+                )
+        self._paths = paths
+        self._queries = queries
+        self._open: Database | None = None
+
+    def queries(self) -> dict[str, Query]:
+        """All queries by name, read anew, with those of the user."""
+        return catalog(self._queries)
+
+    def names(self) -> list[str]:
+        """The paths as the user gave them; those in a folder begin with the folder."""
+        return list(self._files())
+
+    @contextmanager
+    def opened(self, name: str | None = None) -> Iterator[Database]:
+        """The database of that name; without a name, the only one.
+
+        Raises:
+            DatabaseError: it is none of `names()`, it cannot be opened, or several need a name.
+        """
+        with Database(self._file(name), queries=self._queries) as trace:
+            self._open = trace
+            try:
+                yield trace
+            finally:
+                self._open = None
+
+    def interrupt(self) -> None:
+        """Ends the statement that another thread runs in the open database, if there is one."""
+        if (trace := self._open) is not None:
+            trace.interrupt()
+
+    def _files(self) -> dict[str, Path]:
+        found: list[Path] = []
+        for path in self._paths:
+            found += sorted(path.glob(f"*{_SUFFIX}")) if path.is_dir() else [path]
+        return {printable(str(path)): path for path in found}
+
+    def _file(self, name: str | None) -> Path:
+        files = self._files()
+        if not files:
+            folders = ", ".join(map(str, self._paths))
+            raise DatabaseError(f"no *{_SUFFIX} file in {folders}; create one with traceql load")
+        if name is None and len(files) == 1:
+            return next(iter(files.values()))
+        if name in files:
+            return files[name]
+        why = "several databases: name one" if name is None else f"no database '{name}'"
+        more = ", ..." if len(files) > _MAX_LISTED else ""
+        raise DatabaseError(f"{why} of {', '.join(list(files)[:_MAX_LISTED])}{more}")
+
+
+# --- the tools -----------------------------------------------------------------------------------
 
 
 def databases(runs: Databases, _arguments: Arguments) -> list[dict[str, Any]]:
@@ -40,21 +122,19 @@ def databases(runs: Databases, _arguments: Arguments) -> list[dict[str, Any]]:
 
 def findings(runs: Databases, arguments: Arguments) -> dict[str, Any]:
     with runs.opened(arguments.get("database")) as trace:
-        found = [_finding(row) for row in trace.query("overview.findings")]
+        found = []
+        for row in trace.query("overview.findings"):
+            # The evidence is a call of run_query.
+            evidence = {"name": row.pop("query"), "parameters": dict(row.pop("parameters"))}
+            found.append({**_without_nulls(row), "evidence": evidence})
         empty = query_named("overview.findings", trace.queries).head.empty
-        failed = _all_of(trace, "quality.ledger", failed=True)
+        failed = _first_rows(trace, "quality.ledger", failed=True)
         return _excerpt(trace) | {
             "findings": found or f"none: {empty}",
-            "headlines": _all_of(trace, "overview.headlines"),
-            "ranks": _all_of(trace, "overview.run"),
+            "headlines": _first_rows(trace, "overview.headlines"),
+            "ranks": _first_rows(trace, "overview.run"),
             "failed_checks_of_the_ledger": failed if failed["rows"] else "none: nothing was lost",
         }
-
-
-def _finding(row: dict[str, Any]) -> dict[str, Any]:
-    """A finding whose evidence is a call of run_query."""
-    evidence = {"name": row.pop("query"), "parameters": dict(row.pop("parameters"))}
-    return {**_known(row), "evidence": evidence}
 
 
 def queries(runs: Databases, arguments: Arguments) -> list[dict[str, Any]]:
@@ -72,7 +152,7 @@ def _description(query: Query, *, with_sql: bool) -> dict[str, Any]:
         "rows": head.summary,
         "text": head.text,
         "parameters": {
-            parameter.name: _known(
+            parameter.name: _without_nulls(
                 {
                     "type": parameter.type.__name__,
                     "text": parameter.meaning,
@@ -90,15 +170,15 @@ def run_query(runs: Databases, arguments: Arguments) -> dict[str, Any]:
     with runs.opened(arguments.get("database")) as trace:
         query = query_named(arguments["name"], trace.queries)
         parameters = bound(query, arguments.get("parameters", {}))
-        answer = _part(trace, query.sql, parameters, arguments)
+        page = _query_page(trace, query, parameters, arguments)
         notes = {}
-        if not answer["total_rows"] and query.head.empty:
+        if not page["total_rows"] and query.head.empty:
             notes["why_no_rows"] = query.head.empty
-        if parameters.get("limit") and answer["total_rows"] == parameters["limit"]:
+        if parameters.get("limit") and page["total_rows"] == parameters["limit"]:
             notes["limited"] = (
                 f"by the query's own parameter limit = {parameters['limit']}; 0 gives all rows"
             )
-        return _excerpt(trace) | {"rows_are": query.head.summary} | notes | answer
+        return _excerpt(trace) | {"rows_are": query.head.summary} | notes | page
 
 
 def tables(_runs: Databases, arguments: Arguments) -> list[dict[str, Any]]:
@@ -121,38 +201,99 @@ def tables(_runs: Databases, arguments: Arguments) -> list[dict[str, Any]]:
 
 def sql(runs: Databases, arguments: Arguments) -> dict[str, Any]:
     with runs.opened(arguments.get("database")) as trace:
-        return _excerpt(trace) | _part(trace, arguments["statement"], {}, arguments, public=True)
+        batches = trace.batches(arguments["statement"], {}, rows=_BATCH_ROWS, public=True)
+        return _excerpt(trace) | _page(batches, arguments)
 
 
 def definitions(_runs: Databases, arguments: Arguments) -> Any:
-    if "section" in arguments:
-        return section_named(arguments["section"])
-    return {"sections": list(sections())}
+    """A section by its heading in any case; without a heading, all headings."""
+    sections = _sections()
+    if "section" not in arguments:
+        return {"sections": list(sections)}
+    name = arguments["section"]
+    word = name.casefold()
+    for heading, text in sections.items():
+        if heading.casefold() == word:
+            return text
+    near = [heading for heading, text in sections.items() if word in text.casefold()]
+    hint = f"it is in: {', '.join(near)}" if near else f"there are: {', '.join(sections)}"
+    raise TraceqlError(f"no section '{name}'; {hint}")
+
+
+# -------------------------------------------------------------------------------------------------
+
+
+def all_definitions() -> str:
+    return DEFINITIONS.read_text(encoding="utf-8")
+
+
+def _sections() -> dict[str, str]:
+    """The text of each section of the definitions, with its heading and its subsections."""
+    text = all_definitions()
+    heads = list(_HEADING.finditer(text))
+    found = {}
+    for number, head in enumerate(heads):
+        later = (other.start() for other in heads[number + 1 :] if len(other[1]) <= len(head[1]))
+        found[head[2]] = text[head.start() : next(later, len(text))].strip()
+    return found
 
 
 def _excerpt(trace: Database) -> dict[str, str]:
-    """Which part of a run all numbers are of, if it is not the whole run."""
+    """The part of the run that all numbers are of, if it is not the whole run."""
     return {"excerpt": trace.excerpt_info.text} if trace.excerpt_info else {}
 
 
-def _part(
-    trace: Database,
-    sql: str,
-    parameters: dict[str, Any],
-    arguments: Arguments,
-    *,
-    public: bool = False,
-) -> dict[str, Any]:
-    stream = trace.batches(sql, parameters, rows=BATCH_ROWS, public=public)
-    return part_of(stream, Part(arguments.get("offset", 0), arguments.get("max_rows", USUAL_ROWS)))
-
-
-def _all_of(trace: Database, name: str, **parameters: Any) -> dict[str, Any]:
-    """The rows of a query; the first of them if a run has very many ranks."""
+def _first_rows(trace: Database, name: str, **parameters: Any) -> dict[str, Any]:
+    """The rows of a query, cut where a run has very many ranks."""
     query = query_named(name, trace.queries)
-    return _part(trace, query.sql, bound(query, parameters), {})
+    return _query_page(trace, query, bound(query, parameters), {})
 
 
-def _known(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is NULL."""
+def _query_page(
+    trace: Database, query: Query, parameters: dict[str, Any], arguments: Arguments
+) -> dict[str, Any]:
+    batches = trace.batches(query.sql, parameters, rows=_BATCH_ROWS, public=False)
+    return _page(batches, arguments)
+
+
+def _page(stream: RowStream, arguments: Arguments) -> dict[str, Any]:
+    """The columns, some rows as lists, the number of all rows, and the offset of the next page.
+
+    All rows are computed, to count them, but only a batch is in memory at once.
+    """
+    offset, max_rows = arguments.get("offset", 0), arguments.get("max_rows", DEFAULT_ROWS)
+    rows: list[list[Any]] = []
+    letters = total = cut = 0
+    is_full = False
+    for batch in stream:
+        start = max(0, offset - total)
+        total += batch.num_rows
+        for row in python_rows(batch.slice(start, max_rows - len(rows))) if not is_full else ():
+            values = [plain(value) for value in row.values()]
+            shortened = [_shortened(value) for value in values]
+            letters += len(json.dumps(shortened, default=str, ensure_ascii=False))
+            is_full = bool(rows) and letters > _MAX_LETTERS
+            if is_full:
+                break
+            rows.append(shortened)
+            cut += sum(value is not short for value, short in zip(values, shortened, strict=True))
+    page: dict[str, Any] = {"total_rows": total}
+    if (after := offset + len(rows)) < total:
+        page["next_offset"] = after
+    if cut:
+        page["shortened"] = (
+            f"{cut} values of more than {_MAX_VALUE_LETTERS:,} letters end in …; "
+            "sql with substr() gives the rest"
+        )
+    return page | {"columns": stream.schema.names, "rows": rows}
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, int | float | None):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text[: _MAX_VALUE_LETTERS - 1] + "…" if len(text) > _MAX_VALUE_LETTERS else value
+
+
+def _without_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if value is not None}

@@ -1,14 +1,14 @@
-"""Aligns two runs at the same step, so that they can be shown on one time axis."""
+"""Two runs on one time axis, aligned at the same step."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from traceql.database.database import Database
 from traceql.errors import TraceqlError
+from traceql.present.pftrace.run_view import RunView
 
 FIRST_KERNELS, FIRST_EVENTS = "their first kernels", "their first events"
 
-_RANKS = "SELECT rank FROM trace"
 _FIRST_KERNEL = "SELECT MIN(ts) AS ts FROM kernel WHERE rank = $rank"
 _TIMED = """
     WITH timed AS (
@@ -35,7 +35,7 @@ _PHASES = f"""
     ORDER BY SUM(dur) DESC, phase
 """
 # Of an even number of steps, the shorter one of the two in the middle.
-_TYPICAL = f"""
+_MEDIAN_STEP = f"""
     {_TIMED},
     of_size AS (
         SELECT *
@@ -77,7 +77,7 @@ class TimedStep:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Two times, each of its own run, that are shown as one.
+    """Two times, one in each run, that are shown as the same time.
 
     Attributes:
         base_ts: of the first run, ns since its first event.
@@ -96,32 +96,49 @@ class Alignment:
         return shown - self.base_ts, shown - self.new_ts
 
 
-def aligned(base: Database, new: Database, step: int | None = None) -> Alignment:
-    """Aligns the runs at a step of the base and at the step of the new run that resembles it most.
+@dataclass(frozen=True)
+class Pair:
+    """Two runs as they are shown, and where they are aligned."""
 
-    That is a step of the same phase with the same number of rows, or the nearest one; of several,
-    the one with the median duration.
+    base: RunView
+    new: RunView
+    alignment: Alignment
+
+
+def pair_of(base: Database, new: Database, step: int | None = None) -> Pair:
+    """The two runs, aligned; see `align`."""
+    alignment = align(base, new, step)
+    base_ns, new_ns = alignment.shifts_ns
+    return Pair(
+        RunView(base, "base", shift_ns=base_ns, number=0),
+        RunView(new, "new", shift_ns=new_ns, number=1),
+        alignment,
+    )
+
+
+def align(base: Database, new: Database, step: int | None = None) -> Alignment:
+    """Aligns the runs at a step of the base and at the most similar step of the new run.
+
+    That is a step of the same phase with the nearest number of rows; of several, the one with the
+    median duration.
 
     Args:
-        base: the run that the other one is compared with.
-        new: the other run.
         step: of the base. By default the median of the phase that takes most of its time, on the
             lowest rank of both runs; first kernels are aligned if the runs share no phase.
 
     Raises:
         TraceqlError: the base has no such step, or the new run none of its phase.
     """
+    of_base, of_new = _ranks(base), _ranks(new)
     if step is not None:
         chosen = _step(base, step)
-        ranks = _ranks(new)
-        return _at_steps(new, chosen, chosen.rank if chosen.rank in ranks else min(ranks))
-    of_base, of_new = _ranks(base), _ranks(new)
+        return _at_steps(new, chosen, chosen.rank if chosen.rank in of_new else min(of_new))
     common = of_base & of_new
     rank, new_rank = min(common or of_base), min(common or of_new)
     phases = _phases(new, new_rank)
     for phase in _phases(base, rank):
         if phase in phases:
-            return _at_steps(new, _typical(base, rank, phase), new_rank)
+            return _at_steps(new, _median_step(base, rank, phase), new_rank)
     first, new_first = _first_kernel(base, rank), _first_kernel(new, new_rank)
     if first is None or new_first is None:
         return Alignment(0, 0, FIRST_EVENTS)
@@ -129,7 +146,7 @@ def aligned(base: Database, new: Database, step: int | None = None) -> Alignment
 
 
 def _at_steps(new: Database, chosen: TimedStep, new_rank: int) -> Alignment:
-    partner = _typical(new, new_rank, chosen.phase, chosen.tokens)
+    partner = _median_step(new, new_rank, chosen.phase, chosen.tokens)
     return Alignment(chosen.ts, partner.ts, (chosen, partner))
 
 
@@ -144,10 +161,10 @@ def _step(trace: Database, step: int) -> TimedStep:
     return TimedStep(**found[0])
 
 
-def _typical(trace: Database, rank: int, phase: str, tokens: int | None = None) -> TimedStep:
-    """The median step of a phase by duration, among those whose number of rows is nearest."""
-    sought: dict[str, Any] = {"rank": rank, "phase": phase, "tokens": tokens}
-    found = trace.select(_TYPICAL, sought).rows()
+def _median_step(trace: Database, rank: int, phase: str, tokens: int | None = None) -> TimedStep:
+    """The median step of a phase by duration, among those with the nearest number of rows."""
+    parameters: dict[str, Any] = {"rank": rank, "phase": phase, "tokens": tokens}
+    found = trace.select(_MEDIAN_STEP, parameters).rows()
     if not found:
         what = f"{phase} steps" if phase else "steps without a phase"
         raise TraceqlError(f"{trace.path} has no {what} on rank {rank}; name another with --step")
@@ -155,7 +172,7 @@ def _typical(trace: Database, rank: int, phase: str, tokens: int | None = None) 
 
 
 def _ranks(trace: Database) -> set[int]:
-    return {row["rank"] for row in trace.select(_RANKS)}
+    return {row["rank"] for row in trace.select("SELECT rank FROM trace")}
 
 
 def _phases(trace: Database, rank: int) -> list[str]:
@@ -164,6 +181,5 @@ def _phases(trace: Database, rank: int) -> list[str]:
 
 
 def _first_kernel(trace: Database, rank: int) -> int | None:
-    (row,) = trace.select(_FIRST_KERNEL, {"rank": rank})
-    ts: int | None = row["ts"]
+    ts: int | None = trace.select(_FIRST_KERNEL, {"rank": rank}).rows()[0]["ts"]
     return ts

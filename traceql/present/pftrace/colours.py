@@ -1,9 +1,9 @@
-"""Texts by which the Perfetto UI gives a slice the color that it has in traceql's charts.
+"""Gives a slice in the Perfetto UI the color that it has in traceql's charts.
 
-A trace cannot name a color. The UI makes one from a hash of the slice's correlation id: its hue,
+A trace cannot name a color. The UI computes it from a hash of the slice's correlation id: its hue,
 and one of 40 degrees of lightness, in the color space HSLuv (`getColorForSlice` in its source). So
-a suffix is looked for with which a text has the wanted hash. If the UI hashes in another way one
-day, the colors differ from those of the charts, and the same text still has one color.
+we search a suffix with which a text has the wanted hash. If the UI changes its hash, the colors
+differ from those of the charts, but the same text still has one color.
 """
 
 from functools import cache
@@ -17,10 +17,10 @@ _HUES, _DEGREES, _DARKEST = 360, 40, 40
 _START, _FACTOR = 18652613, 16777619
 _LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", np.uint8).astype(np.int64)
 _SUFFIX = 3  # letters, which is enough for most pairs of a hue and a lightness
-_OWN = {  # of what no chart shows
+_OWN = {  # without a color in charts
     "severe": "#C62828", "notable": "#D9A400", "even layer": "#3E8E8E", "odd layer": "#7CBDBD",
 }  # fmt: skip
-_LEAST_CHROMA = 15  # what is less colorful counts as grey
+_LEAST_CHROMA = 15  # below it, a color counts as grey
 _GREY_HUE = 265  # stands for grey, which the UI does not have: a pale blue
 
 _Hashes = npt.NDArray[np.int64]
@@ -28,7 +28,7 @@ _Hashes = npt.NDArray[np.int64]
 
 @cache
 def colour_key(text: str) -> str:
-    """The text, with a suffix that leads to its color in the palette if it has one there."""
+    """The text, with a suffix for its color in the palette if it has one there."""
     wanted = _OWN.get(text) or colour(text)
     if wanted is None:
         return text

@@ -1,25 +1,82 @@
-"""Packets of a Perfetto trace, made for a batch of rows at once."""
+"""Packets of a Perfetto trace: slices and samples, encoded for a batch of rows at once."""
+
+from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
+    DebugAnnotation,
+    InternedData,
+    Trace,
+    TracePacket,
+    TrackEvent,
+)
 
-from traceql.present.pftrace.annotations import annotation_fields
 from traceql.present.pftrace.colours import colour_key
-from traceql.present.pftrace.flows import flow_fields
-from traceql.present.pftrace.interning import COLOUR, EVENT_CATEGORY, EVENT_NAME, Interning
-from traceql.present.pftrace.octets import Fields, constant, fixed64_field, message, varint_field
-
-Int64s = npt.NDArray[np.int64]
+from traceql.present.pftrace.message_columns import (
+    Fields,
+    constant,
+    fixed64_field,
+    message_field,
+    text_field,
+    varint_field,
+)
+from traceql.util.protobuf_wire import Int64s, Mask, UInt64s
 
 _SEQUENCE = 1
-_COLOUR_FIELD = TrackEvent.CORRELATION_ID_STR_IID_FIELD_NUMBER
+_IN_SEQUENCE = TracePacket(
+    trusted_packet_sequence_id=_SEQUENCE, sequence_flags=TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
+).SerializeToString()
+# Kinds of interned text: fields of InternedData.
+_EVENT_CATEGORY, _EVENT_NAME = "event_categories", "event_names"
+_ANNOTATION_NAME, _ANNOTATION_TEXT = "debug_annotation_names", "debug_annotation_string_values"
+_COLOUR = "correlation_id_str"
+_OF_BYTES = {_ANNOTATION_TEXT, _COLOUR}  # written as InternedString, the others with a name
 _STANDARD = {"rank", "track", "ts", "dur", "cat", "name", "colour", "flow_out", "flow_in", "flow"}
+_UNIQUE = "sql"  # different in every row, so it is not interned
+_Legacy = TrackEvent.LegacyEvent
+_CHAIN_OFFSET = (
+    1 << 62
+)  # added to the numbers of `flow`, which must differ from those of `flow_out`
+
+
+class Interning:
+    """The numbers of all texts so far. A new text must be written before packets refer to it."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._new = InternedData()
+
+    def number(self, kind: str, text: str) -> int:
+        """The number of a text, from 1. The same text of two kinds has two numbers."""
+        found = self._numbers.get((kind, text))
+        if found is None:
+            found = self._numbers[kind, text] = len(self._numbers) + 1
+            entry = getattr(self._new, kind).add(iid=found)
+            if kind in _OF_BYTES:
+                entry.str = text.encode()
+            else:
+                entry.name = text
+        return found
+
+    def numbers(self, kind: str, texts: pa.Array) -> UInt64s:
+        """The number of each text; 0 for NULL."""
+        encoded = texts if pa.types.is_dictionary(texts.type) else texts.dictionary_encode()
+        of_each = [self.number(kind, text) for text in encoded.dictionary.to_pylist()]
+        indices = encoded.indices.fill_null(len(of_each)).to_numpy(zero_copy_only=False)
+        found: UInt64s = np.array([*of_each, 0], np.uint64)[indices]
+        return found
+
+    def take_new(self) -> bytes:
+        """The packet of the texts that are new since the last call; empty if there are none."""
+        new, self._new = self._new, InternedData()
+        if not new.ByteSize():
+            return b""
+        return one_packet(interned_data=new, sequence_flags=TracePacket.SEQ_NEEDS_INCREMENTAL_STATE)
 
 
 def one_packet(**content: object) -> bytes:
-    """A single packet that is not an event: a track, or interned texts."""
+    """A packet that is not an event: a track, or interned texts."""
     packet = TracePacket(trusted_packet_sequence_id=_SEQUENCE, **content)
     return bytes(Trace(packet=[packet]).SerializeToString())
 
@@ -27,28 +84,32 @@ def one_packet(**content: object) -> bytes:
 def begin_packets(rows: pa.RecordBatch, track: Int64s, interning: Interning) -> bytes:
     """The start of each slice; a slice without a duration becomes an instant.
 
-    Columns: `ts`, `dur`, `cat`, `name`; `colour` (what the color stands for, see colours; without
-    it, slices with the same name have the same color); `flow_out`, `flow_in` and `flow` (see
-    flows). Every other column becomes an annotation.
+    Columns: `ts`, `dur`, `cat`, `name`; `colour` (see colours; without it, slices with the same
+    name have the same color); `flow_out`, `flow_in` and `flow` (see _flows). Every other column
+    becomes an annotation.
     """
     lasts = integers(rows["dur"]) > 0
     kind = np.where(lasts, TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_INSTANT)
-    annotations = {name: rows[name] for name in rows.schema.names if name not in _STANDARD}
+    category = interning.numbers(_EVENT_CATEGORY, rows["cat"])
+    name = interning.numbers(_EVENT_NAME, rows["name"])
     return _timed_packets(
         integers(rows["ts"]),
         varint_field(TrackEvent.TYPE_FIELD_NUMBER, kind.astype(np.uint64)),
         _on(track),
-        _interned(TrackEvent.CATEGORY_IIDS_FIELD_NUMBER, interning, EVENT_CATEGORY, rows["cat"]),
-        _interned(TrackEvent.NAME_IID_FIELD_NUMBER, interning, EVENT_NAME, rows["name"]),
+        _interned(TrackEvent.CATEGORY_IIDS_FIELD_NUMBER, category),
+        _interned(TrackEvent.NAME_IID_FIELD_NUMBER, name),
         *_colours(rows, interning),
-        *flow_fields(rows),
-        *annotation_fields(annotations, interning),
+        *_flows(rows),
+        *(
+            _annotation(column, rows[column], interning)
+            for column in rows.schema.names
+            if column not in _STANDARD
+        ),
     )
 
 
 def end_packets(end_ts: Int64s, track: Int64s) -> bytes:
-    kind = constant(len(end_ts), _type(TrackEvent.TYPE_SLICE_END))
-    return _timed_packets(end_ts, kind, _on(track))
+    return _timed_packets(end_ts, _constant_type(track, TrackEvent.TYPE_SLICE_END), _on(track))
 
 
 def counter_packets(rows: pa.RecordBatch, track: Int64s) -> bytes:
@@ -56,50 +117,97 @@ def counter_packets(rows: pa.RecordBatch, track: Int64s) -> bytes:
     value = rows["value"].cast(pa.float64()).to_numpy(zero_copy_only=False)
     return _timed_packets(
         integers(rows["ts"]),
-        constant(len(value), _type(TrackEvent.TYPE_COUNTER)),
+        _constant_type(track, TrackEvent.TYPE_COUNTER),
         _on(track),
         fixed64_field(TrackEvent.DOUBLE_COUNTER_VALUE_FIELD_NUMBER, value),
     )
 
 
 def integers(column: pa.Array) -> Int64s:
-    found: Int64s = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    """The values, with 0 for NULL."""
+    found: Int64s = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     return found
 
 
 def _timed_packets(ts: Int64s, *event: Fields) -> bytes:
-    packets = message(
+    packets = message_field(
         Trace.PACKET_FIELD_NUMBER,
         varint_field(TracePacket.TIMESTAMP_FIELD_NUMBER, ts.astype(np.uint64)),
         constant(len(ts), _IN_SEQUENCE),
-        message(TracePacket.TRACK_EVENT_FIELD_NUMBER, *event),
+        message_field(TracePacket.TRACK_EVENT_FIELD_NUMBER, *event),
     )
-    return packets.joined()
+    return packets.to_bytes()
 
 
-_IN_SEQUENCE = TracePacket(
-    trusted_packet_sequence_id=_SEQUENCE, sequence_flags=TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
-).SerializeToString()
-
-
-def _type(kind: int) -> bytes:
-    return bytes(TrackEvent(type=kind).SerializeToString())
+def _constant_type(track: Int64s, kind: int) -> Fields:
+    return constant(len(track), bytes(TrackEvent(type=kind).SerializeToString()))
 
 
 def _on(track: Int64s) -> Fields:
     return varint_field(TrackEvent.TRACK_UUID_FIELD_NUMBER, track.astype(np.uint64))
 
 
-def _colours(rows: pa.RecordBatch, interning: Interning) -> list[Fields]:
-    if "colour" not in rows.schema.names:
-        return []
-    things = rows["colour"].dictionary_encode()
-    keys = pa.array([thing and colour_key(thing) for thing in things.dictionary.to_pylist()])
-    texts = pa.DictionaryArray.from_arrays(things.indices, keys.cast(pa.string()))
-    return [_interned(_COLOUR_FIELD, interning, COLOUR, texts)]
+def _interned(field: int, numbers: UInt64s) -> Fields:
+    """Texts as their numbers; no field for NULL."""
+    return varint_field(field, numbers).where(numbers > 0)
 
 
-def _interned(number: int, interning: Interning, kind: str, texts: pa.Array) -> Fields:
-    """A text, written as its number; no field if it is NULL."""
-    numbers = interning.numbers(kind, texts)
-    return varint_field(number, numbers).where(numbers > 0)
+def _colours(rows: pa.RecordBatch, interning: Interning) -> Iterator[Fields]:
+    if "colour" in rows.schema.names:
+        things = rows["colour"].dictionary_encode()
+        keys = pa.array([thing and colour_key(thing) for thing in things.dictionary.to_pylist()])
+        texts = pa.DictionaryArray.from_arrays(things.indices, keys.cast(pa.string()))
+        field = TrackEvent.CORRELATION_ID_STR_IID_FIELD_NUMBER
+        yield _interned(field, interning.numbers(_COLOUR, texts))
+
+
+def _annotation(name: str, column: pa.Array, interning: Interning) -> Fields:
+    """A value that the viewer shows when a slice is selected; none for NULL."""
+    number = interning.number(_ANNOTATION_NAME, name)
+    named = DebugAnnotation(name_iid=number).SerializeToString()
+    if name == _UNIQUE:
+        value = text_field(DebugAnnotation.STRING_VALUE_FIELD_NUMBER, column)
+    elif pa.types.is_string(column.type):
+        texts = interning.numbers(_ANNOTATION_TEXT, column)
+        value = varint_field(DebugAnnotation.STRING_VALUE_IID_FIELD_NUMBER, texts)
+    elif pa.types.is_floating(column.type):
+        floats = column.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
+        value = fixed64_field(DebugAnnotation.DOUBLE_VALUE_FIELD_NUMBER, floats)
+    else:
+        numbers = integers(column).astype(np.uint64)
+        value = varint_field(DebugAnnotation.INT_VALUE_FIELD_NUMBER, numbers)
+    field = TrackEvent.DEBUG_ANNOTATIONS_FIELD_NUMBER
+    return message_field(field, constant(len(column), named), value).where(_is_valid(column))
+
+
+def _flows(rows: pa.RecordBatch) -> Iterator[Fields]:
+    """Arrows between slices, from the columns `flow_out`, `flow_in` and `flow`.
+
+    An arrow leads from a slice with `flow_out` to each slice that has the same number in
+    `flow_in`. Only this older form of Perfetto's flows can fan out, for example from a graph
+    launch to all its kernels. Slices with the same `flow` form a chain in the order of their
+    starts.
+    """
+    names = rows.schema.names
+    for name, direction in (("flow_out", _Legacy.FLOW_OUT), ("flow_in", _Legacy.FLOW_IN)):
+        if name in names:
+            flow = message_field(
+                TrackEvent.LEGACY_EVENT_FIELD_NUMBER,
+                varint_field(_Legacy.BIND_ID_FIELD_NUMBER, _flow_numbers(rows[name])),
+                constant(len(rows), _Legacy(flow_direction=direction).SerializeToString()),
+            )
+            yield flow.where(_is_valid(rows[name]))
+    if "flow" in names:
+        numbers = _flow_numbers(rows["flow"]) + np.uint64(_CHAIN_OFFSET)
+        chain = fixed64_field(TrackEvent.FLOW_IDS_FIELD_NUMBER, numbers)
+        yield chain.where(_is_valid(rows["flow"]))
+
+
+def _flow_numbers(column: pa.Array) -> UInt64s:
+    """The numbers plus 1, because 0 means "no flow" in Perfetto."""
+    return integers(column).astype(np.uint64) + np.uint64(1)
+
+
+def _is_valid(column: pa.Array) -> Mask:
+    valid: Mask = column.is_valid().to_numpy(zero_copy_only=False)
+    return valid

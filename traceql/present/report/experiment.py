@@ -1,14 +1,15 @@
 """The results of an experiment as one self-contained page that opens from disk."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from traceql.present.report.asked import Subject, page_body
-from traceql.present.report.drawing import PageDrawing
-from traceql.present.report.experiment_sections import ANSWER, SECTIONS
-from traceql.present.report.shell import html_page
+from traceql.present.report.charts import PageCharts
+from traceql.present.report.html_page import html_page, tiles_html
+from traceql.present.report.query_sections import Subject, page_body
+from traceql.present.report.sections import ANSWER, EXPERIMENT_SECTIONS
 from traceql.runs.experiment import Experiment
 from traceql.runs.experiment.experiment import experiment_queries
 from traceql.runs.experiment.sentences import answers, duration
@@ -45,65 +46,51 @@ def write_experiment(found: Experiment, path: Path) -> None:
     Raises:
         TraceqlError: the file cannot be written.
     """
-    with atomic_write(path) as draft:  # which tells at once if it cannot be written
+    with atomic_write(path) as draft:  # fails before the work if the path is not writable
         draft.write_text(experiment_page(found), encoding="utf-8")
 
 
 def experiment_page(found: Experiment) -> str:
     """The HTML with styles, pictures and the script that sorts rows inside."""
-    same = () if len(_names(found)) > 1 else ("experiment",)
-    subject = Subject(found.query, experiment_queries(), "results", _HALF, same)
-    with closing(PageDrawing()) as drawing:
-        body = page_body(subject, SECTIONS, drawing, {ANSWER.name: _top(found)})
-    return html_page(_title(found), _subtitle(found), body.links, body.html, footer=_FOOTER)
-
-
-def _title(found: Experiment) -> str:
-    names = _names(found)
-    return f"Experiment {names[0]}" if len(names) == 1 else f"Experiments {', '.join(names)}"
-
-
-def _names(found: Experiment) -> list[str]:
-    return [row["name"] for row in found.sql(_EXPERIMENTS).rows()]
-
-
-def _subtitle(found: Experiment) -> str:
     rows = found.sql(_EXPERIMENTS).rows()
-    gpus = [row["gpu_name"] for row in found.sql(_GPUS).rows()]
-    parts = [
+    names = [row["name"] for row in rows]
+    constant = () if len(names) > 1 else ("experiment",)
+    subject = Subject(found.query, experiment_queries(), "results", _HALF, constant)
+    with closing(PageCharts()) as charts:
+        body = page_body(subject, EXPERIMENT_SECTIONS, charts, {ANSWER: _top(found, rows)})
+    title = f"Experiment{'' if len(names) == 1 else 's'} {', '.join(names)}"
+    subtitle = [
         ", ".join(dict.fromkeys(row["model"] for row in rows)),
-        *gpus,
+        *(row["gpu_name"] for row in found.sql(_GPUS)),
         ", ".join(dict.fromkeys(row["bench"] for row in rows)),
         "random weights" if all(row["dummy_weights"] for row in rows) else "",
     ]
-    return " · ".join(part for part in parts if part)
+    return html_page(
+        title, " · ".join(filter(None, subtitle)), body.links, body.html, footer=_FOOTER
+    )
 
 
-def _top(found: Experiment) -> str:
+def _top(found: Experiment, rows: list[dict[str, Any]]) -> str:
     """The question, the answer in words, and the best numbers."""
-    asked = [row["question"] for row in found.sql(_EXPERIMENTS).rows() if row["question"]]
-    questions = "".join(f"<li>{escape(one)}</li>" for one in dict.fromkeys(asked))
-    told = list(answers(found))
-    said = "".join(f"<p>{escape(one.text)}</p>" for one in told if not one.warns)
-    warned = "".join(f"<p>{escape(one.text)}</p>" for one in told if one.warns)
-    beware = f'<div class="verdict slower">{warned}</div>' if warned else ""
-    (best,) = found.sql(_BEST).rows()
-    tiles = "".join(_tiles(best))
-    listed = f'<ul class="asked">{questions}</ul>' if questions else ""
-    return f'{listed}<div class="verdict open">{said}</div>{beware}<dl class="tiles">{tiles}</dl>'
+    questions = dict.fromkeys(row["question"] for row in rows if row["question"])
+    listed = "".join(f"<li>{escape(question)}</li>" for question in questions)
+    sentences = list(answers(found))
+    said, warned = (
+        "".join(f"<p>{escape(one.text)}</p>" for one in sentences if one.warns == warns)
+        for warns in (False, True)
+    )
+    return (
+        (f'<ul class="questions">{listed}</ul>' if listed else "")
+        + f'<div class="verdict open">{said}</div>'
+        + (f'<div class="verdict slower">{warned}</div>' if warned else "")
+        + tiles_html(_tiles(found.sql(_BEST).rows()[0]))
+    )
 
 
-def _tiles(best: dict[str, Any]) -> list[str]:
-    named = {"TTFT": ("ttft_ns", "ttft"), "TPOT": ("tpot_ns", "tpot")}
-    named |= {"batch latency": ("batch_ns", "batch")}
-    shown = [
-        (f"lowest median {name}", duration(best[ns]), best[point])
-        for name, (ns, point) in named.items()
-        if best[ns] is not None
-    ]
+def _tiles(best: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    for name, column in (("TTFT", "ttft"), ("TPOT", "tpot"), ("batch latency", "batch")):
+        if (ns := best[f"{column}_ns"]) is not None:
+            yield f"lowest median {name}", escape(duration(ns)), escape(best[column]), ""
     if best["rate"] is not None:
-        shown.append(("most generated tokens/s and GPU", f"{best['rate']:,.0f}", best["fastest"]))
-    return [
-        f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd><dd>{escape(point)}</dd></div>"
-        for name, text, point in shown
-    ]
+        name = "most generated tokens/s and GPU"
+        yield name, f"{best['rate']:,.0f}", escape(best["fastest"]), ""

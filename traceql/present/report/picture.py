@@ -40,11 +40,11 @@ ElementTree.register_namespace("", "http://www.w3.org/2000/svg")  # tags without
 def inline(svg: bytes, name: str, description: str) -> bytes:
     """The picture for use inside a page, without attributes that the page does not need.
 
-    Marks of one rank or phase say so in `data-rank` and `data-phase`.
+    Marks of one rank or phase have it in `data-rank` and `data-phase`.
 
     Args:
-        name: prefix of all ids in the picture, which no other picture of the page has.
-        description: what a screen reader says in place of the picture.
+        name: prefix of all ids in the picture, unique on the page.
+        description: for screen readers.
     """
     picture = ElementTree.fromstring(svg)
     for group in picture.iter():

@@ -10,12 +10,12 @@ from traceql.errors import TraceqlError
 from traceql.result import Result
 
 if TYPE_CHECKING:
-    from traceql.present.pftrace.pair import Pair
+    from traceql.present.pftrace.alignment import Pair
 
-# How much is shown before and after an interval, in percent of its length. When the UI selects a
+# The view before and after an interval, in percent of its length. When the UI selects a
 # slice it zooms out to five times the slice, unless twice the slice is visible and off-center.
 _BEFORE_PCT, _AFTER_PCT = 55, 60
-_LEAST_NS = 1000
+_MARGIN_NS = 1000  # at least, on each side
 _PLACES = {"kernel_id", "ts", "step_id"}
 _DURATION = re.compile(r"^dur$|_ns$")
 
@@ -71,19 +71,19 @@ def place_of_step(trace: Database, step: int, layer: int | None) -> Place:
 
 
 def place_of_finding(trace: Database, number: int) -> Place:
-    """The place where a finding shows best.
+    """The place that shows a finding best.
 
     Args:
         number: of the finding, from 1.
 
     Raises:
-        TraceqlError: there is no such finding, or the trace does not show it at one place.
+        TraceqlError: there is no such finding, or it has no single place.
     """
     found = trace.select(_FINDING, {"number": number}).rows()
     if not found:
         raise TraceqlError(f"no finding {number}; list the findings with traceql info {trace.path}")
     if found[0]["ts"] is None:
-        raise TraceqlError(f"finding {number} shows at no single place; open a step with --step")
+        raise TraceqlError(f"finding {number} has no single place; open a step with --step")
     return _around(trace, found[0]["ts"], found[0]["dur"] or 0)
 
 
@@ -148,17 +148,13 @@ def place_of_row(trace: Database, query: str, row: dict[str, Any]) -> Place:
 
 
 def _around(trace: Database, ts: int, dur: int) -> Place:
-    """Shows a little more than the interval, but nothing outside the trace."""
+    """A view of the interval with margins, cut at the ends of the trace."""
     (extent,) = trace.select(_EXTENT).rows()
-    if ts > extent["end_ts"] or ts + dur < extent["ts"]:
+    first, last = extent["ts"], extent["end_ts"]
+    if ts > last or ts + dur < first:
         raise TraceqlError("this row's time is outside the trace; open another row or step")
-    ts, dur = _common(ts, ts + dur, extent["ts"], extent["end_ts"])
-    start = ts - max(dur * _BEFORE_PCT // 100, _LEAST_NS)
-    end = ts + dur + max(dur * _AFTER_PCT // 100, _LEAST_NS)
-    return Place(ts, dur, max(start, extent["ts"]), min(end, extent["end_ts"]))
-
-
-def _common(begin: int, end: int, first: int, last: int) -> tuple[int, int]:
-    """Start and duration of the intersection of two intervals."""
-    start = max(begin, first)
-    return start, min(end, last) - start
+    start = max(ts, first)
+    dur = min(ts + dur, last) - start
+    view_start = start - max(dur * _BEFORE_PCT // 100, _MARGIN_NS)
+    view_end = start + dur + max(dur * _AFTER_PCT // 100, _MARGIN_NS)
+    return Place(start, dur, max(view_start, first), min(view_end, last))

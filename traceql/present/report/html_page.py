@@ -1,16 +1,17 @@
-"""What all pages have in common: one file with styles and script inside, which opens from disk."""
+"""The frame of all pages: one file with styles and script inside, which opens from disk."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
-from traceql.present.report.facts import anchor
+from traceql.present.report.answers import anchor
+from traceql.present.report.picture import variables
 from traceql.present.report.sections import Section
-from traceql.present.report.style import style
 from traceql.sql.query import Query
 from traceql.util.resources import __version__
 from traceql.util.text import printable
+from traceql.util.units import display_unit
 
 _FOLDER = Path(__file__).parent
 _TEMPLATE = """\
@@ -46,17 +47,14 @@ def html_page(
     part: str = "",
     footer: str = "Times are as they were recorded, including profiler overhead.",
 ) -> str:
-    """The page.
+    """The page; all texts but `body` and `filters`, which are HTML, are escaped.
 
     Args:
-        title: a text.
-        subtitle: a text.
-        links: the titles of what the page consists of, by the identifiers of its elements.
-        body: HTML.
-        parts: what it consists of, for those who hear the page.
-        filters: HTML of what to choose rows by.
-        part: a text: which part of a run its numbers are of; empty for the whole.
-        footer: a text: what holds for all numbers of the page.
+        links: titles of the parts of the page, by the identifiers of their elements.
+        parts: the name of the list of links, for screen readers.
+        filters: the form that selects rows.
+        part: the part of the run that the numbers are of; empty for the whole.
+        footer: a note on all numbers of the page.
     """
     listed = "".join(f'<a href="#{name}">{escape(text)}</a>' for name, text in links.items())
     return printable(
@@ -64,7 +62,7 @@ def html_page(
             title=escape(title),
             subtitle=escape(subtitle),
             part=f'<p class="part">{escape(part)}</p>' if part else "",
-            style=style(),
+            style=_style(),
             script=(_FOLDER / "page.js").read_text(encoding="utf-8"),
             parts=escape(parts),
             contents=listed,
@@ -74,6 +72,13 @@ def html_page(
             footer=escape(footer),
         )
     )
+
+
+def _style() -> str:
+    """The style sheet, for light and dark screens."""
+    sheet = (_FOLDER / "page.css").read_text(encoding="utf-8")
+    dark = f"@media screen and (prefers-color-scheme: dark){{:root{{{variables(dark=True)}}}}}"
+    return f":root{{{variables(dark=False)}}}\n{dark}\n{sheet}"
 
 
 def section_links(sections: Iterable[Section]) -> dict[str, str]:
@@ -90,8 +95,8 @@ def section_html(section: Section, parts: Iterable[str]) -> str:
     )
 
 
-def definitions(queries: Iterable[Query]) -> str:
-    """What the rows and columns of each query mean."""
+def definitions_html(queries: Iterable[Query]) -> str:
+    """The meaning of the rows and columns of each query."""
     entries = []
     for query in sorted(queries, key=lambda query: query.name):
         columns = "".join(
@@ -108,3 +113,28 @@ def definitions(queries: Iterable[Query]) -> str:
         '<p class="question">The meaning of the rows and columns of each figure.</p>'
         f'<div class="definitions">{"".join(entries)}</div></section>'
     )
+
+
+def tiles_html(tiles: Iterable[tuple[str, str, str, str]]) -> str:
+    """The numbers that sum up a page.
+
+    Args:
+        tiles: HTML of the name of each number, its value and a note, and the note's class or "".
+    """
+    items = "".join(
+        f"<div><dt>{name}</dt><dd>{value}</dd>"
+        + (f'<dd class="{tone}">{note}</dd></div>' if tone else f"<dd>{note}</dd></div>")
+        for name, value, note, tone in tiles
+    )
+    return f'<dl class="tiles">{items}</dl>'
+
+
+def format_value(value: float, unit: str) -> str:
+    """A number with its unit as HTML."""
+    if unit == "ns":
+        shown = display_unit("dur", value)
+        if shown:
+            return f"{value / shown.divisor:,.2f} <small>{shown.symbol}</small>"
+    if unit == "percent":
+        return f"{value:.1f} <small>%</small>"
+    return f"{value:,.0f} <small>{escape(unit)}</small>"

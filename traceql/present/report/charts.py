@@ -5,10 +5,11 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from html import escape
 from queue import SimpleQueue
 
 from traceql.errors import QueryInvalid, TraceqlError
-from traceql.present.report.facts import Answer
+from traceql.present.report.answers import Answer
 from traceql.present.report.picture import inline
 from traceql.result import Result
 from traceql.result.chart.drawing import Drawing, Order
@@ -25,11 +26,19 @@ class Pictures:
     drawn: dict[str, str] = field(default_factory=dict)
     missing: str = ""
 
+    @property
+    def html(self) -> str:
+        if self.missing:
+            return f'<p class="none">No picture: {escape(self.missing)}.</p>'
+        return "".join(
+            f'<div class="{size}">{picture}</div>' for size, picture in self.drawn.items()
+        )
 
-class PageDrawing:
+
+class PageCharts:
     """Draws each chart in all widths, with several processes.
 
-    These are no more than processors: to start one and to warm it up takes as long as many charts.
+    These are at most as many as processors: to start one takes as long as many charts.
     """
 
     def __init__(self) -> None:
@@ -41,19 +50,19 @@ class PageDrawing:
             self._free.put(drawing)
             self._threads.submit(drawing.start)
 
-    def ask(
+    def begin(
         self, answer: Answer, result: Result, *, name: str, wide: bool
     ) -> Callable[[], Pictures] | None:
-        """Begins to draw, if there is a chart; the function that is returned waits for it.
+        """Begins to draw, if there is a chart; the returned function waits for it.
 
         Args:
             result: the rows to draw, all or some of the answer's.
-            name: prefix of all ids in the pictures, which no other chart of the page has.
+            name: prefix of all ids in the pictures, unique on the page.
             wide: whether the figure may take the whole width of the page.
         """
-        chart = answer.query.head.chart
+        chart = answer.chart
         try:
-            if chart is None or not answer.figure.drawn or not result.can_be_drawn:
+            if chart is None or not result.can_be_drawn:
                 return None
         except QueryInvalid as error:
             return partial(Pictures, missing=str(error))

@@ -1,0 +1,201 @@
+"""The report on a run: a self-contained page, one JSON document, or a folder of CSV files."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from html import escape
+from itertools import groupby
+from os.path import commonpath
+from pathlib import Path
+from typing import Any
+
+from traceql.analysis.findings.catalog import evidence_command, nothing_found, saving
+from traceql.database.database import Database
+from traceql.present.report.answers import Answer, answers, selectable_phases, wide_figures
+from traceql.present.report.charts import PageCharts
+from traceql.present.report.figure import PendingFigure, begin_figure, figure_html
+from traceql.present.report.html_page import (
+    definitions_html,
+    format_value,
+    html_page,
+    section_html,
+    section_links,
+    tiles_html,
+)
+from traceql.present.report.sections import Section
+from traceql.result.text_table.export import csv_text, plain_rows
+from traceql.util.files import atomic_write, write_folder
+from traceql.util.resources import __version__
+
+# Folders that every recording of a profiler has, so their names say nothing.
+_COMMON_FOLDERS = ("traces", "ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output")
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+def page(trace: Database) -> str:
+    """The HTML with styles, pictures and the script that sorts and filters rows inside."""
+    phases = selectable_phases(trace)
+    found: list[Answer] = []
+    sections: list[tuple[Section, list[PendingFigure]]] = []
+    with closing(PageCharts()) as charts:
+        for section, group in groupby(answers(trace), lambda answer: answer.section):
+            own = list(group)
+            found += own
+            wide = wide_figures(own)
+            pending = [
+                begin_figure(trace, one, phases, charts, wide=one.name in wide) for one in own
+            ]
+            sections.append((section, pending))
+        body = "".join(
+            section_html(section, (_figure(one, found, trace) for one in pending))
+            for section, pending in sections
+        )
+    facts = {
+        row["fact"]: row["value"]
+        for answer in reversed(found)
+        if answer.query.name == "overview.recording"
+        for row in reversed(answer.result.rows())
+    }
+    subtitle = ("architecture", "devices", "parallelism", "mode", "versions")
+    return html_page(
+        facts.get("model") or recording_name(trace) or trace.path.stem,
+        " · ".join(filter(None, map(facts.get, subtitle))),
+        section_links(section for section, _ in sections),
+        body + definitions_html({one.query.name: one.query for one in found}.values()),
+        filters=_filters(trace, phases),
+        part=trace.excerpt_info.text if trace.excerpt_info else "",
+    )
+
+
+def recording_name(trace: Database) -> str:
+    """The name of the only trace file, or of the folder of all; empty if there is none."""
+    paths = [Path(row["path"]) for row in trace.select("SELECT DISTINCT path FROM trace")]
+    if not paths:
+        return ""
+    folder = Path(commonpath([path.parent for path in paths]))
+    if len(paths) == 1 and folder.name not in _COMMON_FOLDERS:
+        return paths[0].name.partition(".")[0]
+    while folder.name in _COMMON_FOLDERS:
+        folder = folder.parent
+    return folder.name
+
+
+def _filters(trace: Database, phases: list[str]) -> str:
+    """The form that selects rows; the script shows it, which does the selecting."""
+    ranks = [str(row["rank"]) for row in trace.select("SELECT rank FROM trace ORDER BY rank")]
+    choices = _choice("phase", phases) + _choice("rank", ranks)
+    return f'<form id="filters" hidden>{choices}</form>' if choices else ""
+
+
+def _choice(name: str, values: Sequence[str]) -> str:
+    if len(values) < 2:
+        return ""
+    options = "".join(f"<option>{escape(value)}</option>" for value in values)
+    select = f'<select name="{name}"><option value="">all</option>{options}</select>'
+    return f"<label>{name} {select}</label>"
+
+
+def _figure(pending: PendingFigure, found: list[Answer], trace: Database) -> str:
+    answer = pending.answer
+    if answer.query.name == "overview.headlines":
+        return tiles_html(
+            (
+                escape(row["headline"]),
+                format_value(row["value"], row["unit"]),
+                escape(row["note"]),
+                "",
+            )
+            for row in answer.result
+        )
+    if answer.query.name == "overview.findings":
+        if not len(answer.result):
+            return no_findings(answer, nothing_found(trace))
+        figures = {one.query.name: one for one in reversed(found)}
+        return findings(answer, trace.command_argument, figures)
+    return figure_html(pending)
+
+
+def findings(answer: Answer, database: str, figures: Mapping[str, Answer]) -> str:
+    """Each finding as a sentence, with advice, and links to its evidence.
+
+    Args:
+        database: quoted for a shell, with options of an excerpt.
+        figures: the first figure of each query of the page.
+    """
+    items = (
+        f'<li class="{escape(row["severity"])}"><b>{escape(row["finding"])}</b>'
+        f'<p><span class="severity">{escape(row["severity"])}</span> {escape(row["advice"])}</p>'
+        f"{_evidence(row, database, figures)}</li>"
+        for row in answer.result
+    )
+    return f'<ol class="findings">{"".join(items)}</ol>'
+
+
+def no_findings(answer: Answer, reason: str) -> str:
+    return f'<p class="none">{escape(f"{answer.figure.empty} {reason}.")}</p>'
+
+
+def _evidence(row: Mapping[str, Any], database: str, figures: Mapping[str, Answer]) -> str:
+    """The saving, the figure that shows it, and the commands for its rows and Perfetto."""
+    places = []
+    if row["saving_ns"] is not None:
+        places.append(("saves", escape(saving(row))))
+    if shown := figures.get(row["query"]):
+        # A click on the link sets the filters of the page.
+        selected = "".join(
+            f' data-{name}="{escape(str(row["parameters"][name]))}"'
+            for name in ("phase", "rank")
+            if name in row["parameters"]
+        )
+        places.append(("figure", f'<a href="#{shown.anchor}"{selected}>{escape(shown.title)}</a>'))
+    places.append(("rows", f"<code>{escape(evidence_command(row, database))}</code>"))
+    if row["ts"] is not None:
+        command = f"traceql ui {database} --finding {row['rank_order']}"
+        places.append(("trace", f"<code>{escape(command)}</code>"))
+    return f'<dl class="places">{"".join(f"<dt>{a}</dt><dd>{b}</dd>" for a, b in places)}</dl>'
+
+
+# --- for programs --------------------------------------------------------------------------------
+
+
+def write_json(trace: Database, path: Path) -> None:
+    with atomic_write(path) as draft:
+        draft.write_bytes(_document(list(answers(trace)), trace))
+
+
+def write_csv(trace: Database, folder: Path, *, spreadsheet_safe: bool = False) -> None:
+    """Writes one CSV file per query, and report.json with all of them; see `csv_text`."""
+    found = list(answers(trace))
+    files = {"report.json": _document(found, trace)}
+    for one in found:
+        table = one.result.arrow()
+        batches = table.to_batches()
+        lines = csv_text(table.column_names, batches, spreadsheet_safe=spreadsheet_safe)
+        files[f"{one.name}.csv"] = "".join(lines).encode()
+    write_folder(folder, files)
+
+
+def _document(found: list[Answer], trace: Database) -> bytes:
+    document = {
+        "traceql": __version__,
+        "database": trace.path.name,
+        "excerpt": trace.excerpt_info.text if trace.excerpt_info else None,
+        "answers": [
+            {
+                "name": answer.name,
+                "section": answer.section.name,
+                "title": answer.title,
+                "command": answer.command(trace.command_argument),
+                "summary": answer.query.head.summary,
+                "columns": [
+                    {"name": column.name, "type": column.type, "text": column.text}
+                    for column in answer.query.head.columns
+                ],
+                "rows": plain_rows(answer.result.arrow()),
+            }
+            for answer in found
+        ],
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False, default=str).encode()
