@@ -16,7 +16,8 @@ from traceql.readers.dialects.pytorch.vocabulary import (
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = [
     *ROOT.glob("queries/**/*.sql"),
-    *ROOT.glob("traceql/**/*.sql"),
+    # Those of a reader make categories from its profiler's tables.
+    *(path for path in ROOT.glob("traceql/**/*.sql") if "formats" not in path.parts),
     *ROOT.glob("traceql/sql/tables/*.py"),
 ]
 _CATEGORY = re.compile(
