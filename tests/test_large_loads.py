@@ -46,19 +46,19 @@ def test_room_for_a_large_load_is_told_and_required(
     large = of_size(tmp_path / "x.json", 10 << 30)
     told: list[tuple[str, int, int]] = []
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 40 << 30))
-    load.require_room([large], tmp_path, lambda *what: told.append(what))
+    load.require_disk_space([large], tmp_path, lambda *what: told.append(what))
     assert [(what, free) for what, _, free in told] == [("disk", 40 << 30)]
     assert told[0][1] > 10 << 30
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 9 << 30))
     with pytest.raises(DatabaseError, match=r"needs about .* GiB of disk .*, where 9.0 GiB are"):
-        load.require_room([large], tmp_path, lambda *_: None)
+        load.require_disk_space([large], tmp_path, lambda *_: None)
 
 
 def test_room_for_a_small_load_is_not_told(
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 1))
-    load.require_room([trace], tmp_path, lambda *_: pytest.fail("told"))
+    load.require_disk_space([trace], tmp_path, lambda *_: pytest.fail("told"))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from command_line import refusal
 from recorded_runs import run_directory
 
 import traceql
-from traceql.database.loading.discovery import NAMES, places_beside
+from traceql.database.loading.discovery import NAMES, paths_beside
 
 pytestmark = pytest.mark.slow
 
@@ -221,7 +221,7 @@ def test_every_file_that_is_read_beside_traces_is_in_the_list(
     loaded(run).close()
     files = [run / "traces" / f"rank{n}.pt.trace.json" for n in (0, 1)]
     beside = {path for path in looked if path.parent in (run, run / "traces")}
-    assert beside - set(files) <= set(places_beside(files))
+    assert beside - set(files) <= set(paths_beside(files))
     assert {path.name for path in beside - set(files)} == set(NAMES)
 
 

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from traceql.database.loading.discovery import places_beside, profile_files, trace_files
+from traceql.database.loading.discovery import paths_beside, profile_files, trace_files
 from traceql.errors import TraceqlError
 from traceql.util.files import is_database, size_and_mtime
 from traceql.util.resources import PACKAGE, SCHEMA_VERSION, __version__, cache_folder
@@ -54,7 +54,7 @@ def cached_database(
     """
     given = [Path(p) for p in paths]
     files = [*trace_files(given), *profile_files(given)]
-    stats = [(str(file), size_and_mtime(file)) for file in (*files, *places_beside(files), *peaks)]
+    stats = [(str(file), size_and_mtime(file)) for file in (*files, *paths_beside(files), *peaks)]
     made_of = repr((SCHEMA_VERSION, __version__, _recipe(), stats))
     key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
     database = _folder() / f"{key}.duckdb"

@@ -1,4 +1,4 @@
-"""Writes the tables that readers yield into the database."""
+"""Inserts the tables of readers into the database, with ranks and one time base."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +15,10 @@ from traceql.database.loading.ranks import (
     Extent,
     Placement,
     Rank,
-    Recorded,
+    Recording,
     placements,
     ranks,
-    require_one_form,
+    require_no_duplicates,
 )
 from traceql.database.loading.reading import FileRead
 from traceql.database.loading.run_directory import RunDirectory
@@ -35,7 +35,7 @@ _INT64 = range(-(2**63), 2**63)
 
 @dataclass(frozen=True)
 class PlacedFile:
-    """A file with its rank, and with the shift of its times to the run's time base."""
+    """A file with its rank and the shift of its times to the run's time base."""
 
     file: FileRead
     rank: Rank
@@ -43,16 +43,8 @@ class PlacedFile:
     first_ts: int | None  # time of its first event after the shift, ns; None without events
 
 
-@dataclass(frozen=True)
-class _FirstIds:
-    """The first ids of a rank's rows."""
-
-    slice: int
-    track: int
-
-
 def create_tables(con: duckdb.DuckDBPyConnection) -> None:
-    """Creates the source tables, unless they exist, and writes this version into the database."""
+    """Creates missing source tables, and records this version in the database."""
     create_sources(con)
     con.begin()
     con.execute("DELETE FROM traceql_database")
@@ -74,11 +66,15 @@ def add_files(
     """
     placed = _placed(con, files, runs)
     base_ns = _rebase(con, placed)
-    firsts = _first_ids(con, placed)
+    first_slice = _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM slice")
+    first_track = _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM track")
     with _threads_shared_by(con, len(placed)), ThreadPoolExecutor() as pool:
         job: Future[None] | None = None
-        for one, first in zip(placed, firsts, strict=True):
-            job = pool.submit(_insert, second_connection(con), one, base_ns, first, after=job)
+        for one in placed:
+            first = {"first_id": first_slice}, {"first_track": first_track}
+            job = pool.submit(_insert, second_connection(con), one, base_ns, *first, after=job)
+            first_slice += one.file.rows("slice")
+            first_track += one.file.rows("track")
         if job:
             job.result()
     con.execute(_WORLD_SIZE)
@@ -86,9 +82,9 @@ def add_files(
 
 @contextmanager
 def _threads_shared_by(con: duckdb.DuckDBPyConnection, statements: int) -> Iterator[None]:
-    """Lets as many statements at once share the threads of DuckDB.
+    """Divides the threads of DuckDB between parallel statements.
 
-    With more than one thread for each, an INSERT packs most rows twice: by thread, then in order.
+    With more than one thread, an INSERT compresses most rows twice: by thread, then in order.
     """
     before = _number(con, "SELECT current_setting('threads')")
     con.execute(f"SET threads = {max(1, before // max(1, statements))}")
@@ -101,40 +97,23 @@ def _threads_shared_by(con: duckdb.DuckDBPyConnection, statements: int) -> Itera
 def _placed(
     con: duckdb.DuckDBPyConnection, files: Sequence[FileRead], runs: Mapping[Path, RunDirectory]
 ) -> list[PlacedFile]:
-    require_one_form(
-        [*_loaded_forms(con), *(Recorded(str(f.path), f.facts, f.first_ts) for f in files)]
+    loaded = con.execute("SELECT path, dialect, metadata FROM trace ORDER BY rank").fetchall()
+    require_no_duplicates(
+        [
+            *(Recording(path, loaded_facts(dialect, facts)) for path, dialect, facts in loaded),
+            *(Recording(str(f.path), f.facts, f.first_ts) for f in files),
+        ]
     )
     taken = dict(con.execute("SELECT rank, path FROM trace").fetchall())
     found = ranks([(f.path, f.facts) for f in files], runs, taken)
     in_order = sorted(zip(files, found, strict=True), key=lambda pair: pair[1].rank)
     extents = [_extent(file) for file, _ in in_order]
-    places = placements(extents, _loaded_extents(con))
     return [
-        PlacedFile(file, rank, place, _start(extent, place))
-        for (file, rank), extent, place in zip(in_order, extents, places, strict=True)
+        PlacedFile(file, rank, place, None if extent.is_empty else extent.first_ts + place.shift_ns)
+        for (file, rank), extent, place in zip(
+            in_order, extents, placements(extents, _loaded_extents(con)), strict=True
+        )
     ]
-
-
-def _loaded_forms(con: duckdb.DuckDBPyConnection) -> list[Recorded]:
-    rows = con.execute("SELECT path, dialect, metadata FROM trace ORDER BY rank").fetchall()
-    return [Recorded(path, loaded_facts(dialect, told)) for path, dialect, told in rows]
-
-
-def _start(extent: Extent, place: Placement) -> int | None:
-    return extent.first_ts + place.shift_ns if extent.first_ts <= extent.last_ts else None
-
-
-def _first_ids(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> list[_FirstIds]:
-    first = _FirstIds(
-        _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM slice"),
-        _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM track"),
-    )
-    firsts = []
-    for one in placed:
-        firsts.append(first)
-        slices, tracks = (one.file.rows(name) for name in ("slice", "track"))
-        first = _FirstIds(first.slice + slices, first.track + tracks)
-    return firsts
 
 
 def _extent(file: FileRead) -> Extent:
@@ -187,31 +166,33 @@ def _insert(
     con: duckdb.DuckDBPyConnection,
     placed: PlacedFile,
     base_ns: int,
-    first: _FirstIds,
+    ids: dict[str, int],
+    tracks: dict[str, int],
     *,
     after: Future[None] | None,
 ) -> None:
-    """Inserts the rows of one rank, in a transaction of their own.
+    """Inserts the rows of one rank in one transaction.
 
     Args:
+        ids: the first id of its slices.
+        tracks: the first id of its tracks.
         after: the insertion of the rank before it, whose rows come first in every table.
     """
-    file, rank = placed.file, placed.rank
-    offset = placed.placement.shift_ns - base_ns
-    bound = {"rank": rank.rank, "offset": offset}
-    ids, tracks = {"first_id": first.slice}, {"first_track": first.track}
+    file, offset = placed.file, placed.placement.shift_ns - base_ns
+    rank = {"rank": placed.rank.rank}
+    times = rank | {"offset": offset}
     con.begin()
-    _insert_from(con, file, "slice", _SLICE, bound | ids | tracks)
+    _insert_from(con, file, "slice", _SLICE, times | ids | tracks)
     _insert_from(con, file, "activity", _ACTIVITY, ids)
-    _insert_from(con, file, "instant", _INSTANT, bound | tracks)
-    _insert_from(con, file, "counter", _COUNTER, bound | tracks)
-    _insert_from(con, file, "flow", _FLOW, {"rank": rank.rank} | ids)
-    _insert_from(con, file, "track", _TRACK, {"rank": rank.rank} | tracks)
-    _insert_from(con, file, "count", _COUNT, {"rank": rank.rank})
-    _insert_from(con, file, "load_check", _REMARK, {"rank": rank.rank})
+    _insert_from(con, file, "instant", _INSTANT, times | tracks)
+    _insert_from(con, file, "counter", _COUNTER, times | tracks)
+    _insert_from(con, file, "flow", _FLOW, rank | ids)
+    _insert_from(con, file, "track", _TRACK, rank | tracks)
+    _insert_from(con, file, "count", _COUNT, rank)
+    _insert_from(con, file, "load_check", _CHECK, rank)
     _insert_trace(con, placed, base_ns, offset)
-    _insert_own_remarks(con, placed)
-    write_graph_nodes(con, rank.rank, file.path)
+    _insert_rank_checks(con, placed)
+    write_graph_nodes(con, placed.rank.rank, file.path)
     if after:
         after.result()
     con.commit()
@@ -255,13 +236,13 @@ _TRACK = """
     FROM incoming
 """
 _COUNT = "INSERT INTO file_count SELECT $rank, phase, cat, events, dur FROM incoming"
-_REMARK = "INSERT INTO load_check SELECT $rank, check_name, value, total, ok, note FROM incoming"
+_CHECK = "INSERT INTO load_check SELECT $rank, check_name, value, total, ok, note FROM incoming"
 
 
 def _insert_from(
     con: duckdb.DuckDBPyConnection, file: FileRead, table: str, sql: str, bound: dict[str, int]
 ) -> None:
-    """Inserts a table with one statement, so that row groups go on from part to part."""
+    """Inserts all parts of a table with one statement, so that row groups span parts."""
     batches = (batch for part in file.take(table) for batch in part.to_batches())
     con.register("incoming", pa.RecordBatchReader.from_batches(SCHEMAS[table], batches))
     con.execute(sql, bound)
@@ -276,27 +257,13 @@ def _insert_trace(
     con: duckdb.DuckDBPyConnection, placed: PlacedFile, base_ns: int, offset: int
 ) -> None:
     file, rank = placed.file, placed.rank
-    con.execute(
-        "INSERT INTO trace VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            rank.rank,
-            rank.world_size,
-            rank.tp_rank,
-            rank.pp_rank,
-            rank.dp_rank,
-            rank.ep_rank,
-            _device_name(con, file, rank.rank),
-            base_ns,
-            offset,
-            str(file.path),
-            file.sha256,
-            file.size_bytes,
-            file.reader,
-            file.format,
-            file.dialect,
-            json.dumps(file.metadata),
-        ],
-    )
+    parallel = (rank.tp_rank, rank.pp_rank, rank.dp_rank, rank.ep_rank)
+    row = [
+        *(rank.rank, rank.world_size, *parallel, _device_name(con, file, rank.rank)),
+        *(base_ns, offset, str(file.path), file.sha256, file.size_bytes),
+        *(file.reader, file.format, file.dialect, json.dumps(file.metadata)),
+    ]
+    con.execute(f"INSERT INTO trace VALUES ({', '.join('?' * len(row))})", row)
 
 
 def _device_name(con: duckdb.DuckDBPyConnection, file: FileRead, rank: int) -> str | None:
@@ -307,19 +274,10 @@ def _device_name(con: duckdb.DuckDBPyConnection, file: FileRead, rank: int) -> s
     return file.facts.device_names.get(device)
 
 
-def _insert_own_remarks(con: duckdb.DuckDBPyConnection, placed: PlacedFile) -> None:
-    rank, place = placed.rank, placed.placement
-    con.executemany(
-        "INSERT INTO load_check VALUES (?, ?, ?, ?, ?, ?)",
-        [
-            (
-                rank.rank,
-                "rank of world size",
-                rank.rank,
-                rank.world_size,
-                None,
-                f"rank from {rank.source}",
-            ),
-            (rank.rank, "clock shift", place.shift_ns, None, None, place.note),
-        ],
-    )
+def _insert_rank_checks(con: duckdb.DuckDBPyConnection, placed: PlacedFile) -> None:
+    rank, size, shift = placed.rank.rank, placed.rank.world_size, placed.placement
+    rows = [
+        (rank, "rank of world size", rank, size, None, f"rank from {placed.rank.source}"),
+        (rank, "clock shift", shift.shift_ns, None, None, shift.note),
+    ]
+    con.executemany("INSERT INTO load_check VALUES (?, ?, ?, ?, ?, ?)", rows)

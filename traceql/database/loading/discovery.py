@@ -1,4 +1,4 @@
-"""Finds the trace files, profiles and files beside them in the paths of the user."""
+"""Finds trace files, profiles and the files of their run directories in the user's paths."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,12 +19,12 @@ NAMES = (RUN, METRICS, STEPS, TELEMETRY, PEAKS, MODEL_CONFIG, GRAPH_NODES)
 
 
 def folders_beside(trace: Path) -> tuple[Path, ...]:
-    """The folder of a trace and the one around it, which is that of its run directory."""
+    """The folder of a trace and its parent, which may be the run directory."""
     return tuple(trace.parents[:2])
 
 
-def places_beside(traces: Iterable[Path]) -> Iterator[Path]:
-    """Each path where a load of these traces may look for a file, whether there is one or not."""
+def paths_beside(traces: Iterable[Path]) -> Iterator[Path]:
+    """Each path that a load of these traces may read, whether it exists or not."""
     for folder in dict.fromkeys(folder for trace in traces for folder in folders_beside(trace)):
         for name in NAMES:
             yield folder / name
@@ -33,11 +33,10 @@ def places_beside(traces: Iterable[Path]) -> Iterator[Path]:
 def trace_files(paths: Iterable[Path]) -> list[Path]:
     """The files among `paths` and the trace files in its folders, in order, each once.
 
-    Of a run directory, these are the files in its folder `traces`; of another folder, those
-    directly in it, or else those in its folder `traces`. A folder that a profiler laid out itself
-    has them where that profiler writes them. Only regular files are traces, and not those of which
-    a converted file is beside them. One file stands for a recording of several. A profile is no
-    trace.
+    A run directory has them in its folder `traces`; another folder has them directly in it, or else
+    in its folder `traces`. The folder of a profiler has them where that profiler writes them. Only
+    regular files are traces; those with a converted file beside them are left out. A recording of
+    several files is one of them. A profile is not a trace.
 
     Raises:
         TraceNotFound: a path does not exist, cannot be read or is a database, or a folder has
@@ -47,9 +46,9 @@ def trace_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def profile_files(paths: Iterable[Path]) -> list[Path]:
-    """The files of Nsight Compute among `paths`, in its folders and in the folders `traces` there.
+    """The files of Nsight Compute among `paths`, in its folders and in their folders `traces`.
 
-    Reports of which a CSV is beside them are left out.
+    Reports with a CSV beside them are left out.
 
     Raises:
         TraceNotFound: a path is not UTF-8.
@@ -68,9 +67,9 @@ def _each_once(files: Iterable[Path]) -> list[Path]:
 
 
 def trace_path(file: Path) -> Path:
-    """The absolute path of a trace: without links, unless they lead out of its run directory.
+    """The absolute path of a trace, with links resolved except inside a run directory.
 
-    What lies beside its folder `traces` belongs to it, even if the folder or the file is a link.
+    A trace belongs to its run directory even if the folder `traces` or the file is a link.
     """
     folder = file.parent.absolute()
     if folder.name == "traces" and (folder.parent / RUN).is_file():
@@ -96,7 +95,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _files_of_folder(folder: Path) -> list[Path]:
-    if folder.name in ("", ".."):  # readers know folders by their names
+    if folder.name in ("", ".."):  # readers recognize folders by their names
         folder = folder.resolve()
     ends = suffixes()
     laid_out = [trace_path(file) for file in traces_of_folder(folder)]
@@ -120,14 +119,13 @@ def _profiles(path: Path) -> list[Path]:
     if path.is_file():
         return [trace_path(path)] if ncu.is_profile(path) else []
     places = [place for place in (path, path / "traces") if place.is_dir()]
-    files = [file for place in places for file in sorted(place.iterdir()) if _may_be_profile(file)]
-    found = [file for file in files if ncu.is_profile(file)]
-    return [trace_path(file) for file in found if not ncu.is_superseded(file)]
-
-
-def _may_be_profile(file: Path) -> bool:
-    """Whether a file of a folder has the name of a profile, so that its content is looked at."""
-    return file.is_file() and file.name.endswith(ncu.SUFFIXES)
+    return [
+        trace_path(file)
+        for place in places
+        for file in sorted(place.iterdir())
+        if file.is_file() and file.name.endswith(ncu.SUFFIXES)  # before the content is read
+        if ncu.is_profile(file) and not ncu.is_superseded(file)
+    ]
 
 
 def _files_in_places(folder: Path, ends: tuple[str, ...]) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The draft of a database, the folder for it, and tables that are added on first use."""
+"""Drafts: a database is written beside its place, and replaces it when it is complete."""
 
 import os
 import shlex
@@ -32,7 +32,7 @@ from traceql.util.text import literal
 def require_no_log(database: Path) -> None:
     """Raises DatabaseError if a write-ahead log of DuckDB is beside the database.
 
-    A log belongs to the very file that it was written for: DuckDB cannot open a new file with it.
+    DuckDB cannot open a new file with the log of the old one.
     """
     for path in (database, Path(os.path.realpath(database))):
         log = path.with_name(f"{path.name}.wal")
@@ -41,23 +41,19 @@ def require_no_log(database: Path) -> None:
                 f"{log} is left of a database that is gone; remove it, or name another file with -o"
             )
         if log.exists():
+            program = f"import duckdb; duckdb.connect({str(path)!r}).close()"
             raise DatabaseError(
                 f"{log} has changes that are not in the database yet: a program has the database "
                 "open, or was killed. Close that program; if there is none, bring the changes in "
-                f"with python -c {shlex.quote(_brings_in(path))}"
+                f"with python -c {shlex.quote(program)}"
             )
-
-
-def _brings_in(database: Path) -> str:
-    return f"import duckdb; duckdb.connect({str(database)!r}).close()"
 
 
 @contextmanager
 def workspace(database: Path) -> Iterator[Path]:
-    """An empty folder on the file system of `database`, which is removed at the end in any case.
+    """An empty folder on the file system of `database`, which is removed at the end.
 
-    Only one load of a database at a time gets one. Another load waits, and then finds the database
-    that the first has written.
+    It locks the database: another load waits, and then reads the database that the first wrote.
 
     Raises:
         DatabaseError: `database` is a folder or a device, its path is not UTF-8, or files cannot be
@@ -82,13 +78,13 @@ def workspace(database: Path) -> Iterator[Path]:
         yield folder
 
 
-_AMPLE_BYTES = 4 << 30  # with less memory, tables are made one by one
+_PARALLEL_BYTES = 4 << 30  # with less memory, tables are made one by one
 _EVENTS = ("slice", "instant", "counter")
-_FEW_EVENTS = 50_000  # for so few, threads take more time than they save
+_FEW_EVENTS = 50_000  # below this number, threads take more time than they save
 # A quarter of DuckDB's usual size: most tables have few rows.
 _BLOCK_BYTES = 65536
-# The threads that fill row groups pack them as soon as they are full. One thread packs what is left
-# of all tables at the end, which is less if row groups are a quarter of DuckDB's usual size.
+# Threads compress row groups as soon as they are full. One thread compresses the rest of all tables
+# at the end, which is less if row groups are a quarter of DuckDB's usual size.
 _ROW_GROUP = 15 * 2048
 
 
@@ -96,13 +92,13 @@ _ROW_GROUP = 15 * 2048
 def open_draft(draft: Path, *, budget_bytes: int) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection that writes the draft, which is complete after the block.
 
-    It finds the tables of all schemas by their names alone.
+    The tables of all schemas are on its search path.
 
     Args:
         draft: a copy of a database, or a file that does not exist yet.
         budget_bytes: how much memory the whole command may use.
     """
-    # A draft is complete or gone: it needs no log to be recovered from.
+    # An incomplete draft is deleted, so it needs no log for recovery.
     options = f"RECOVERY_MODE no_wal_writes, ROW_GROUP_SIZE {_ROW_GROUP}"
     is_new = not draft.exists()
     if is_new:
@@ -117,19 +113,16 @@ def open_draft(draft: Path, *, budget_bytes: int) -> Iterator[duckdb.DuckDBPyCon
 
 
 def cannot_write(database: Path, error: duckdb.Error | OSError) -> DatabaseError:
-    """What to raise if a draft could not be written.
-
-    DuckDB says first that the draft is lost, which nobody has seen.
-    """
+    """The error to raise if a draft could not be written; DuckDB's reason, without the draft."""
     *_, reason = str(error).splitlines()[0].split(" Original error: ")
     return DatabaseError(f"cannot write {database}: {reason}")
 
 
 def limit_deriving(con: duckdb.DuckDBPyConnection, budget_bytes: int) -> int:
-    """Sets the memory and the threads to make tables with, by the number of events in a draft.
+    """Sets memory and threads for making tables, by the number of events in a draft.
 
     Returns:
-        How many tables to make at the same time.
+        How many tables to make in parallel.
     """
     counted = " + ".join(f"(SELECT COUNT(*) FROM {table})" for table in _EVENTS)
     events = int(con.execute(f"SELECT {counted}").fetchall()[0][0])
@@ -137,10 +130,10 @@ def limit_deriving(con: duckdb.DuckDBPyConnection, budget_bytes: int) -> int:
     if events < _FEW_EVENTS:
         con.execute("SET threads = 1")
         return 1
-    return 2 if budget_bytes >= _AMPLE_BYTES else 1
+    return 2 if budget_bytes >= _PARALLEL_BYTES else 1
 
 
-# The tables that every load makes, and recorder, which its summary reads.
+# The tables that every load makes, and recorder for its summary.
 LOADED = (
     *("trace", "run", "slice", "instant", "flow", "counter", "track", "launch", "kernel", "step"),
     *("layer", "gap", "collective", "communicator", "memory", "module", "request", "request_step"),
@@ -156,17 +149,17 @@ def every_table() -> set[str]:
 def add_tables(
     database: Path, names: Collection[str], load_id: str, done: Done, *, shown: Path
 ) -> None:
-    """Makes these tables of a database, and what they need, and replaces its file.
+    """Makes tables of a database and those that they need, and replaces its file.
 
-    Another process that does the same waits, and finds the tables there.
+    Another process that does the same waits, and then finds the tables in the file.
 
     Args:
-        load_id: of the load whose tables are meant (traceql_database.load_id).
-        done: called with how many tables were made, and of how many.
+        load_id: the expected load of the database (traceql_database.load_id).
+        done: called with the number of tables made so far, and of all.
         shown: the name of the database in messages.
 
     Raises:
-        DatabaseReplaced: the database was loaded anew.
+        DatabaseReplaced: another load has replaced the database.
         TraceqlError: the file cannot be replaced.
         OSError: the same.
         DefinitionInvalid: the definition of a table is wrong.
@@ -174,44 +167,30 @@ def add_tables(
     if not _may_be_replaced(database):
         raise DatabaseError(f"{shown} cannot be written")
     with workspace(database) as folder:
-        if _made(database, load_id, shown=shown).issuperset(names):
-            return
+        with closing(opened_database(database, otherwise="load the traces again")) as con:
+            if con.execute("SELECT load_id FROM traceql_database").fetchall() != [(load_id,)]:
+                raise DatabaseReplaced(
+                    f"{shown} was replaced by a load while it was open; open it again"
+                )
+            if present(con).issuperset(names):
+                return
         draft = folder / "new.duckdb"
         target = resolved_target(database)
         before = size_and_mtime(target)
         shutil.copyfile(target, draft)
         with atomic_write(database, draft=draft, may_replace_database=True):
-            _make(draft, names, done, shown=shown)
+            budget = memory_bytes(None)
+            try:
+                with open_draft(draft, budget_bytes=budget) as con:
+                    make_tables(con, names, at_once=limit_deriving(con, budget), done=done)
+            except duckdb.Error as error:
+                raise cannot_write(shown, error) from None
             if size_and_mtime(target) != before or target.with_name(f"{target.name}.wal").exists():
                 raise DatabaseError(f"{shown} is written by another program")
 
 
-def _made(database: Path, load_id: str, *, shown: Path) -> set[str]:
-    """The tables that a database has now, after others may have made some."""
-    with closing(opened_database(database, otherwise="load the traces again")) as con:
-        if con.execute("SELECT load_id FROM traceql_database").fetchall() != [(load_id,)]:
-            raise DatabaseReplaced(
-                f"{shown} was replaced by a load while it was open; open it again"
-            )
-        return present(con)
-
-
-def _make(draft: Path, names: Collection[str], done: Done, *, shown: Path) -> None:
-    """Makes tables in a draft.
-
-    Args:
-        shown: the name of the database in messages.
-    """
-    budget = memory_bytes(None)
-    try:
-        with open_draft(draft, budget_bytes=budget) as con:
-            make_tables(con, names, at_once=limit_deriving(con, budget), done=done)
-    except duckdb.Error as error:
-        raise cannot_write(shown, error) from None
-
-
 def _may_be_replaced(database: Path) -> bool:
-    """Whether its owner lets the file change; whoever may write the folder could replace it."""
+    """Whether the mode of the file allows writing; a writable folder alone is not enough."""
     mode = database.stat().st_mode
     return bool(mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)) and os.access(
         database, os.W_OK

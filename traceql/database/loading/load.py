@@ -1,4 +1,4 @@
-"""Loads trace files into one DuckDB file, which is complete or stays as it was."""
+"""Loads trace files into one DuckDB file, atomically."""
 
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -40,26 +40,23 @@ from traceql.util.files import atomic_write
 from traceql.util.process import memory_bytes
 from traceql.util.units import SIZE
 
-# Of the unpacked size of the files, while they are loaded: their events in sections, what DuckDB
-# sorts, and the new database (benchmarks/large_traces.py).
+# Disk that a load needs, in unpacked sizes of its files: sections of events, sorting in DuckDB, and
+# the new database (benchmarks/large_traces.py).
 _NEEDED = 1.3
-_WORTH_TELLING = 4 << 30
+_LARGE_BYTES = 4 << 30
 
 
-def require_room(
+def require_disk_space(
     files: Sequence[Path], folder: Path, done: Callable[[str, int, int], None]
 ) -> None:
-    """Tells how much disk a large load needs, and how much is free.
+    """Raises DatabaseError if a large load does not fit on the disk.
 
     Args:
         folder: where the load writes.
-        done: is called with disk, the bytes that are needed, and those that are free.
-
-    Raises:
-        DatabaseError: the load would not fit.
+        done: called for a large load with disk, the needed bytes and the free ones.
     """
     needed, free = needed_bytes(files), shutil.disk_usage(folder).free
-    if needed < _WORTH_TELLING:
+    if needed < _LARGE_BYTES:
         return
     done("disk", needed, free)
     if needed > free:
@@ -70,7 +67,7 @@ def require_room(
 
 
 def needed_bytes(files: Sequence[Path]) -> int:
-    """About how much disk a load of these files needs while it runs."""
+    """The approximate disk space of a load of these files while it runs."""
     return int(_NEEDED * sum(map(unpacked_bytes, files)))
 
 
@@ -80,12 +77,12 @@ _OTHERWISE = "name another file with -o"
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a load did.
+    """The result of a load.
 
     Attributes:
         added: the files that are new in the database.
         skipped: the files that were already in it, or have the same content as another one.
-        others: for each file of a folder that was left out, a sentence that says why.
+        others: a sentence for each file of a folder that was left out, with the reason.
     """
 
     database: Path
@@ -107,13 +104,13 @@ def load(
     memory: int | str | None = None,
     jobs: int | None = None,
     complete: bool = False,
-    ahead: Path | None = None,
+    prefetched: Path | None = None,
     done: Callable[[str, int, int], None] = lambda _what, _count, _total: None,
 ) -> Loaded:
     """Loads traces, folders of ranks, run directories or profiles into one DuckDB file.
 
-    A new version of the database replaces the old one when it is complete; if anything fails, the
-    old one stays as it was. Files that are already in it (same SHA-256) are skipped.
+    The new database replaces the old one when it is complete; after an error, the old one stays
+    unchanged. Files that are already in it (same SHA-256) are skipped.
 
     Args:
         paths: trace files, profiles of Nsight Compute, folders of these, or run directories.
@@ -121,27 +118,24 @@ def load(
         trace_processor: a native trace_processor_shell to use instead of the bundled one.
         rules: CSV files with classification rules, which are added to the built-in ones; a rule
             replaces a built-in one with the same priority.
-        model_config: the model's config.json, which the recognized layers are checked against; by
-            default the configuration in a run.json beside the traces.
+        model_config: the model's config.json, to check the recognized layers against; by default
+            the configuration in a run.json beside the traces.
         peaks: CSV files whose rows replace those of the data sheets, and files of measured ceilings
-            of `traceql experiment peaks`; a peaks.json in a run directory is found by itself.
-        mix_profilers: whether the files may be of several profilers; otherwise they cannot be of
-            one run, and that is an error.
-        reader: how to read JSON traces: perfetto has the trace processor nest the events of a file
-            at once, stream reads it section by section in bounded memory, auto streams files of
-            400 MiB and more (of JSON, when unpacked). The tables are the same.
-        memory: how much memory a load may use, about, in bytes or as text such as "4GB"; what does
-            not fit goes to disk, beside the database. By default half of what the machine or the
-            container has.
-        jobs: the number of files to read at once; None for one per processor.
-        complete: whether to make all tables at once, for programs that open the file with DuckDB.
-            By default a load makes those that most questions need, and the others are made when a
-            query first needs them. A complete database stays complete.
-        ahead: a folder of files that `reading.py` has read, which are not read
-            again.
+            of `traceql experiment peaks`; a peaks.json in a run directory is loaded by default.
+        mix_profilers: whether the files may be of several profilers; otherwise that is an error.
+        reader: how to read JSON traces: perfetto nests all events of a file with the trace
+            processor, stream reads sections in bounded memory, auto streams files of 400 MiB and
+            more (of unpacked JSON). The tables are the same.
+        memory: the approximate memory of a load, in bytes or as text such as "4GB"; the rest goes
+            to disk beside the database. By default half the memory of the machine or container.
+        jobs: the number of files to read in parallel; None for one per processor.
+        complete: whether to make all tables now, for programs that open the file with DuckDB. By
+            default the less common tables are made when a query first needs them. A complete
+            database stays complete.
+        prefetched: a folder of files that were read before (see `prefetch`).
         done: called for progress, with what was done (files or database), how many, and of how
             many; also with engine, before the trace processor is compiled, and with disk, the bytes
-            that a large load needs there and those that are free.
+            that a large load needs and those that are free.
 
     Raises:
         TraceqlError: nothing was written; the message says what is wrong and what to do.
@@ -156,27 +150,31 @@ def load(
     runs = run_directories(files)
     target = Path(database).absolute()
     with workspace(target) as folder, ThreadPoolExecutor(1) as pool:
-        require_room(files, folder.parent, done)
+        require_disk_space(files, folder.parent, done)
         before = _before(target)
         require_no_log(target)
         counters = read_profiles(profiles, named=named if files else profiles, loaded=before.files)
         native = Path(trace_processor) if trace_processor else None
         if files:
-            pool.submit(_say_if_compiling, files, mode, native, done)
+            pool.submit(_announce_compilation, files, mode, native, done)
         read, others = read_files(
             files,
             folder,
             named=named,
             loaded=before.files,
-            ahead=prefetched_recordings(files, ahead, before.files) if ahead else {},
+            prefetched=prefetched_recordings(files, prefetched, before.files) if prefetched else {},
             trace_processor=native,
             mode=mode,
             memory_bytes=budget,
             jobs=jobs,
-            done=_counted(done, len(files)),
+            done=lambda count: done("files", count, len(files)),
             meanwhile=_prepare,
         )
-        new = _distinct([file for file in read if file.folder])
+        distinct: dict[tuple[str, int], FileRead] = {}
+        for file in read:
+            if file.folder:
+                distinct.setdefault((file.sha256, file.number), file)
+        new = list(distinct.values())
         if not mix_profilers:
             _require_one_profiler(before, new)
         is_changed = bool(new or counters.new or rules or model_config or peaks)
@@ -207,62 +205,35 @@ def load(
     return Loaded(Path(database), added, [*skipped, *counters.known], left_out)
 
 
-def _say_if_compiling(
+def _announce_compilation(
     files: Sequence[Path],
     mode: ReadMode,
     trace_processor: Path | None,
     done: Callable[[str, int, int], None],
 ) -> None:
-    """Says what a process that reads cannot: that it compiles the engine, for all of them."""
-    if not any(_runs_engine(file, mode) for file in files):
+    """Calls `done` if a reading process is going to compile the engine."""
+    readers = ((file, reader_of(file)) for file in files)
+    if not any(reader.runs_engine and not reader.streams(file, mode) for file, reader in readers):
         return  # without importing the engine
     if import_module("traceql.readers.trace_processor").will_compile(trace_processor):
         done("engine", 0, 1)
 
 
-def _runs_engine(file: Path, mode: ReadMode) -> bool:
-    reader = reader_of(file)
-    return reader.runs_engine and not reader.streams(file, mode)
-
-
 def _prepare() -> None:
-    """Imports what writing the database needs, which takes half a second."""
-    pa.array([0])  # imports pandas, unless the program leaves it out
+    """Imports the modules that write the database, which takes half a second."""
+    pa.array([0])  # imports pandas, unless it is hidden
     for one in definitions().values():
         if one.is_python:
             _ = one.rows
 
 
-def _counted(done: Callable[[str, int, int], None], total: int) -> Callable[[Path], None]:
-    finished: list[Path] = []
-
-    def count(path: Path) -> None:
-        finished.append(path)
-        done("files", len(finished), total)
-
-    return count
-
-
-def _distinct(files: Sequence[FileRead]) -> list[FileRead]:
-    by_content: dict[tuple[str, int], FileRead] = {}
-    for file in files:
-        by_content.setdefault((file.sha256, file.number), file)
-    return list(by_content.values())
-
-
 @dataclass(frozen=True)
 class _Before:
-    """What the database has before a load; nothing if there is none.
+    """The database before a load."""
 
-    Attributes:
-        files: SHA-256 of traces and profiles.
-        by_dialect: a trace of each profiler.
-        is_complete: whether it has all tables.
-    """
-
-    files: frozenset[str] = frozenset()
-    by_dialect: Mapping[str, str] = field(default_factory=dict)
-    is_complete: bool = False
+    files: frozenset[str] = frozenset()  # SHA-256 of traces and profiles
+    by_dialect: Mapping[str, str] = field(default_factory=dict)  # a trace of each profiler
+    is_complete: bool = False  # whether it has all tables
 
 
 def _before(database: Path) -> _Before:
@@ -278,7 +249,7 @@ def _before(database: Path) -> _Before:
 
 
 def _require_one_profiler(before: _Before, files: Sequence[FileRead]) -> None:
-    """Raises TraceqlError if the files, and those in the database, are of several profilers."""
+    """Raises TraceqlError if the new and the loaded files are of several profilers."""
     by_dialect = dict(before.by_dialect)
     for file in files:
         by_dialect.setdefault(file.dialect, str(file.path))

@@ -1,4 +1,4 @@
-"""Loads the model's configuration: layers are checked against it, and costs follow from it."""
+"""Loads the model's configuration, for checking layers and computing costs."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,23 +16,20 @@ from traceql.util.files import Unusable, path_text
 
 
 class ModelConfig(Struct, frozen=True):
-    """What is read of the config.json of a model."""
+    """The values that are read from a model's config.json."""
 
     model_type: str
     num_hidden_layers: Annotated[int, Meta(ge=1, le=100_000)]
     hidden_size: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
 
 
-# What a model of text and images states of both, beside its text_config.
+# Keys of a multimodal model that apply to its text_config too.
 _COMMON = (
-    "quantization_config",
-    "compression_config",
-    "dtype",
-    "torch_dtype",
+    *("quantization_config", "compression_config", "dtype", "torch_dtype"),
     "tie_word_embeddings",
 )
 _TEXT = "text_config"
-_Described = tuple[ModelConfig, dict[str, Any]]  # with the object that it was found in
+_Described = tuple[ModelConfig, dict[str, Any]]  # with its JSON object
 
 
 def write_model_config(
@@ -41,9 +38,7 @@ def write_model_config(
     traces: Sequence[Path],
     runs: Mapping[Path, RunDirectory],
 ) -> None:
-    """Fills `model_config` from the given file, or else from a file beside the traces.
-
-    That file is a run.json or, without one, a config.json.
+    """Fills `model_config` from the given file, or else from run.json or config.json.
 
     Args:
         runs: the run directory of each trace that is in one.
@@ -65,18 +60,17 @@ def write_model_config(
             config.hidden_size,
             families,
             path_text(path),
-            _plain_json(document),
+            # NaN and Infinity become null: JSON does not have them.
+            json.dumps(json.loads(json.dumps(document), parse_constant=lambda _: None)),
         ],
     )
 
 
 def described_model(document: Any) -> _Described | None:
-    """The model that a document describes, at any depth: in run.json, it is an inner object.
-
-    Of a model that also reads images or sound, it is the decoder of text.
+    """The model in a document, at any depth; the text decoder of a multimodal model.
 
     Raises:
-        Unusable: a value has another type than that of a configuration; the message has its key.
+        Unusable: a value has a wrong type; the message has its key.
     """
     objects = [document]
     while objects:
@@ -89,11 +83,6 @@ def described_model(document: Any) -> _Described | None:
         if isinstance(text := one.get(_TEXT), dict):
             objects.append({name: one[name] for name in _COMMON if name in one} | text)
     return None
-
-
-def _plain_json(document: Any) -> str:
-    """The text of a document, null in place of NaN and Infinity, which JSON does not have."""
-    return json.dumps(json.loads(json.dumps(document), parse_constant=lambda _: None))
 
 
 def _given(path: Path) -> _Described:
@@ -113,7 +102,7 @@ def _given(path: Path) -> _Described:
 def _beside(
     traces: Sequence[Path], runs: Mapping[Path, RunDirectory]
 ) -> Iterator[tuple[Path, _Described]]:
-    """The models that files beside traces describe; an unusable one describes none."""
+    """The models in files beside traces; unusable files are skipped."""
     known = {run.path / RUN: run.document.value for run in runs.values()}
     folders = dict.fromkeys(folder for trace in traces for folder in folders_beside(trace))
     for path in (folder / name for folder in folders for name in (RUN, MODEL_CONFIG)):

@@ -1,4 +1,4 @@
-"""Loads peaks that a user gives: data sheets as CSV, measured ceilings as peaks.json."""
+"""Loads a user's peaks: data sheets as CSV, measured ceilings as peaks.json."""
 
 from collections.abc import Sequence
 from dataclasses import astuple, replace
@@ -23,7 +23,7 @@ _Gpu = Annotated[int, Meta(ge=0, lt=2**31)]
 
 
 class _Measurement(Struct, frozen=True, kw_only=True):
-    """How long something took: the median and the median absolute deviation, ns."""
+    """A duration: the median and the median absolute deviation, ns."""
 
     ns: _Ns
     mad_ns: _Spread | None = None
@@ -66,7 +66,7 @@ class Collective(_Measurement, frozen=True, kw_only=True):
 
     Attributes:
         bytes: size of the whole buffer; of a copy or a send, in one direction.
-        source: the program that measured it; None if traceql did.
+        source: the program that measured it; None for traceql.
     """
 
     op: Literal[
@@ -99,7 +99,7 @@ class HostCopy(_Measurement, frozen=True, kw_only=True):
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """A file of another program that rows come from."""
+    """A file of another program with measurements."""
 
     program: str
     file: str
@@ -108,7 +108,7 @@ class Source(Struct, frozen=True, kw_only=True):
 
 
 class PeaksDocument(Struct, frozen=True, kw_only=True):
-    """The measured ceilings of a machine's GPUs of one name."""
+    """The measured ceilings of GPUs of one name in a machine."""
 
     schema_version: Annotated[int, Meta(ge=1)]
     device_name: Annotated[str, Meta(min_length=1)]
@@ -125,10 +125,10 @@ class PeaksDocument(Struct, frozen=True, kw_only=True):
 
 
 def peaks_document(found: str) -> tuple[JsonDocument, PeaksDocument]:
-    """What the text of a peaks.json holds.
+    """The contents of a peaks.json.
 
     Raises:
-        Unusable: it is not that of a peaks.json, or was written by a newer version.
+        Unusable: it is not a peaks.json, or a newer version of traceql wrote it.
     """
     document = parsed(found)
     if not isinstance(document.value, dict) or "schema_version" not in document.value:
@@ -140,7 +140,7 @@ def peaks_document(found: str) -> tuple[JsonDocument, PeaksDocument]:
 
 
 def write_peaks(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
-    """Replaces the rows and the ceilings that were given before; those of run directories stay.
+    """Replaces the user's rows and ceilings in the database, except those of run directories.
 
     Args:
         files: CSV files of peaks, and files that `traceql experiment peaks` wrote.
@@ -151,11 +151,15 @@ def write_peaks(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
     rows: list[PeakRow] = []
     measured: list[tuple[Path, JsonDocument, PeaksDocument]] = []
     for path in files:
-        found = _text(path)
-        if found.lstrip().startswith("{"):
-            measured.append((path, *_document(path, found)))
-        else:
-            rows += _named(con, path, found)
+        try:
+            text = read_text(path)
+            is_measured = text.lstrip().startswith("{")
+            if is_measured:
+                measured.append((path, *peaks_document(text)))
+        except Unusable as error:
+            raise PeaksInvalid(f"cannot read the peaks in {path}: {error}") from None
+        if not is_measured:
+            rows += _rows_of_file(con, path, text)
     con.execute("DELETE FROM user_peak")
     for position, row in enumerate(rows):
         places = ", ".join(["?"] * (1 + len(astuple(row))))
@@ -179,22 +183,8 @@ def add_peak_file(
     )
 
 
-def _text(path: Path) -> str:
-    try:
-        return read_text(path)
-    except Unusable as error:
-        raise PeaksInvalid(f"cannot read the peaks in {path}: {error}") from None
-
-
-def _document(path: Path, found: str) -> tuple[JsonDocument, PeaksDocument]:
-    try:
-        return peaks_document(found)
-    except Unusable as error:
-        raise PeaksInvalid(f"cannot read the peaks in {path}: {error}") from None
-
-
-def _named(con: duckdb.DuckDBPyConnection, path: Path, found: str) -> list[PeakRow]:
-    """The rows of a file, whose sources begin with its name."""
+def _rows_of_file(con: duckdb.DuckDBPyConnection, path: Path, found: str) -> list[PeakRow]:
+    """The rows of a CSV file; each source begins with its name."""
     rows = peak_rows(path, found)
     for number, row in enumerate(rows, start=1):
         try:

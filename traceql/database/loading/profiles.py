@@ -1,4 +1,4 @@
-"""Loads the files of Nsight Compute, which have counters of launches, but no timeline."""
+"""Loads files of Nsight Compute, which have counters of launches but no timeline."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -27,17 +27,11 @@ _METRIC = """
 
 @dataclass(frozen=True)
 class ProfilesRead:
-    """Files of Nsight Compute.
-
-    Attributes:
-        new: those to add.
-        known: those whose content is in the database, or in another one of them.
-        skipped: an error for each one that cannot be read here.
-    """
+    """Files of Nsight Compute."""
 
     new: Sequence[Profile]
-    known: Sequence[Path]
-    skipped: Sequence[ProfileSkipped]
+    known: Sequence[Path]  # with the content of a loaded file, or of another new one
+    skipped: Sequence[ProfileSkipped]  # an error for each file that cannot be read here
 
 
 def read_profiles(
@@ -46,8 +40,8 @@ def read_profiles(
     """Reads the files.
 
     Args:
-        named: files that the user asked for. If one of them cannot be read, that is an error; a
-            report beside traces is left out if there is no module to read it with.
+        named: files that the user named: an unreadable one is an error, whereas a report beside
+            traces is skipped.
         loaded: SHA-256 of the files that are already in the database.
 
     Raises:

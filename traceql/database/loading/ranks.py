@@ -1,9 +1,9 @@
-"""The rank and the time base of each file; two forms of one recording count once."""
+"""The rank and the time base of each file; duplicate recordings are an error."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from traceql.database.loading.run_directory import RankEntry, RunDirectory
@@ -12,7 +12,7 @@ from traceql.readers.dialects.facts import FileFacts
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Recording:
     """A rank of a file.
 
     Attributes:
@@ -24,27 +24,24 @@ class Recorded:
     first_ts: int | None = None
 
 
-def require_one_form(found: Iterable[Recorded]) -> None:
-    """Raises RankConflict if two files have the same process and GPU in different forms.
+def require_no_duplicates(found: Iterable[Recording]) -> None:
+    """Raises RankConflict if two files have the same process and GPU in different formats.
 
-    Or in the same form, if they also begin at the same time.
+    Or in the same format, if they also begin at the same time.
     """
-    seen: dict[str, list[Recorded]] = {}
+    seen: dict[str, list[Recording]] = {}
     for one in found:
         before = seen.setdefault(one.facts.recorded, [])
         for other in before if one.facts.recorded else ():
-            if one.path != other.path and _is_same(one, other):
+            begins_together = one.first_ts is not None and one.first_ts == other.first_ts
+            is_same = begins_together or one.facts.form != other.facts.form
+            if one.path != other.path and is_same:
                 raise RankConflict(
                     f"{one.facts.recorded} is both in {other.path} and in {one.path}, which seem "
                     "to be the same recording; load one of them, or different runs into different "
                     "databases (-o)"
                 )
         before.append(one)
-
-
-def _is_same(one: Recorded, other: Recorded) -> bool:
-    is_at_once = one.first_ts is not None and one.first_ts == other.first_ts
-    return one.facts.form != other.facts.form or is_at_once
 
 
 # A number of more digits is no rank, but perhaps a time.
@@ -54,13 +51,11 @@ _PARALLEL_IN_NAME = re.compile(r"(?:^|[_\-.])(tp|pp|dp|ep)([0-9]{1,9})(?=[_\-.])
 
 @dataclass(frozen=True)
 class Rank:
-    """The rank of a file in the job; its parallel ranks are None if they are unknown."""
+    """The rank of a file in the job; unknown parallel ranks are None."""
 
     rank: int
     world_size: int
-    source: (
-        str  # run.json, a key of the file (distributedInfo), file name, order of files or processes
-    )
+    source: str  # run.json, a key of the file, file name, order of files or of processes
     tp_rank: int | None = None
     pp_rank: int | None = None
     dp_rank: int | None = None
@@ -75,7 +70,7 @@ def ranks(
     """The rank of each file.
 
     Args:
-        files: the path of each trace, and what it says about itself.
+        files: the path of each trace, and the facts in it.
         runs: the run directory of each trace that is in one.
         taken: the ranks that are already in the database, with the paths of their files.
 
@@ -93,18 +88,23 @@ def ranks(
     ]
     for (path, _), (claimed, _) in zip(files, claims, strict=True):
         if claimed is not None:
-            _require_free(owner, claimed, path)
+            if claimed in owner:
+                raise RankConflict(
+                    f"rank {claimed} is claimed by {owner[claimed]} and by {path}; "
+                    "load different runs into different databases (-o)"
+                )
             owner[claimed] = str(path)
     found = []
     for (path, facts), entry, (claimed, source) in zip(files, stated, claims, strict=True):
-        number = _next_free(owner) if claimed is None else claimed
+        free = next(n for n in range(len(owner) + 1) if n not in owner)
+        number = free if claimed is None else claimed
         owner[number] = str(path)
         world_size = runs[path].world_size if entry else None
         size = (facts.world_size or 0) if world_size is None else world_size
         found.append(Rank(number, size, source, **_parallel_ranks(path, entry)))
     least = [facts.least_world_size for _, facts in files]
     size = max([r.world_size for r in found] + least + [len(owner)])
-    return [r if r.world_size else _with_world_size(r, size) for r in found]
+    return [r if r.world_size else replace(r, world_size=size) for r in found]
 
 
 def _parallel_ranks(path: Path, entry: RankEntry | None) -> dict[str, int | None]:
@@ -116,7 +116,7 @@ def _parallel_ranks(path: Path, entry: RankEntry | None) -> dict[str, int | None
 def _claim(
     path: Path, facts: FileFacts, entry: RankEntry | None, *, is_alone: bool
 ) -> tuple[int | None, str]:
-    """The rank that a recording says it is, and by what; the name of a file tells one rank."""
+    """The rank that a recording states, and where; a file name states the rank of one recording."""
     if entry:
         return entry.rank, "run.json"
     if facts.rank is not None:
@@ -126,33 +126,14 @@ def _claim(
     return None, "order of files" if is_alone else "order of processes"
 
 
-def _require_free(owner: Mapping[int, str], rank: int, path: Path) -> None:
-    if rank in owner:
-        raise RankConflict(
-            f"rank {rank} is claimed by {owner[rank]} and by {path}; "
-            "load different runs into different databases (-o)"
-        )
-
-
-def _next_free(owner: Mapping[int, str]) -> int:
-    return next(n for n in range(len(owner) + 1) if n not in owner)
-
-
-def _with_world_size(rank: Rank, size: int) -> Rank:
-    return Rank(
-        rank.rank, size, rank.source, rank.tp_rank, rank.pp_rank, rank.dp_rank, rank.ep_rank
-    )
-
-
 _SECOND = 1_000_000_000
-# Clocks that count from the boot of their hosts differ by more; traces of one run begin closer
-# together.
+# Clocks that count from the boot of their hosts differ by more than traces of one run.
 _UNRELATED_S = 60
 
 
 @dataclass(frozen=True)
 class Extent:
-    """The first and the last time in a file, and the base that its times count from."""
+    """The first and the last time in a file, and its time base."""
 
     first_ts: int  # ns
     last_ts: int  # ns
@@ -174,7 +155,7 @@ PlacedExtent = tuple[Extent, int]  # an extent, and the shift of its clock, ns
 
 @dataclass(frozen=True)
 class Placement:
-    """What to add to the times of a file to get the run's time, ns, and a note that says why."""
+    """What to add to the times of a file to get the run's time, ns, with the reason."""
 
     shift_ns: int
     note: str
@@ -200,10 +181,10 @@ class _Clock:
 def placements(extents: Sequence[Extent], placed: Sequence[PlacedExtent] = ()) -> list[Placement]:
     """The placement of each extent; the first rank with events is the reference rank.
 
-    The times compared are those of the file plus baseTimeNanoseconds. If a rank is more than a
-    minute away from the reference rank, its clock counts from something else, such as the boot of
-    its host. All ranks with such a clock get the same shift, so that the first of them begins
-    together with the reference rank.
+    The times of a file plus baseTimeNanoseconds are compared. If a rank is more than a minute from
+    the reference rank, its clock has another origin, such as the boot of its host. All ranks with
+    such a clock get the same shift, so that the first of them begins together with the reference
+    rank.
 
     Args:
         extents: the extents of the files to place.

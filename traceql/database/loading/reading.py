@@ -1,4 +1,4 @@
-"""Reads trace files: small ones here, others in parallel processes, as Arrow files on disk."""
+"""Reads trace files into Arrow files: small ones in this process, others in parallel processes."""
 
 import hashlib
 import json
@@ -31,8 +31,8 @@ _SMALL_BYTES = 32 << 20  # of JSON, of all files together
 # -P: do not import modules from the current folder of the user.
 WORKER = (sys.executable, "-P", "-m", "traceql.readers.worker")
 
-# glibc uses large pages and keeps freed memory, because a worker ends soon. Arrow allocates from
-# glibc too. OpenBLAS is not used, so that it need not start threads.
+# glibc uses large pages and keeps freed memory, because a worker ends soon; Arrow allocates from
+# glibc too. OpenBLAS is not used and starts no threads.
 ENVIRONMENT = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:"
     "glibc.malloc.trim_threshold=8589934592:glibc.malloc.top_pad=67108864",
@@ -45,7 +45,7 @@ ENVIRONMENT = {
 class FileRead:
     """The recording of one rank in a file, read into a folder.
 
-    `folder` is None if the file is already in the database, or holds nothing.
+    `folder` is None if the file is already in the database, or has no recording.
     """
 
     path: Path
@@ -59,11 +59,11 @@ class FileRead:
     metadata: dict[str, Any] | None = None
     first_ts: int = 0  # ns, in the file's own time
     last_ts: int = -1  # ns; before first_ts if the file has no events
-    is_kept: bool = False  # whether the folder is read again, if this load fails
+    is_kept: bool = False  # whether the folder is kept for another attempt
 
     @cached_property
     def facts(self) -> FileFacts:
-        """What the file says about itself and its job."""
+        """What the file states about itself and its job."""
         return file_facts(self.dialect, self.metadata or {})
 
     def rows(self, name: str) -> int:
@@ -71,10 +71,7 @@ class FileRead:
         return sum(_mapped(file).num_rows for file in self._parts(name))
 
     def take(self, name: str) -> Iterator[pa.Table]:
-        """One of the tables, part after part, mapped from disk, where they are removed.
-
-        They stay if the folder is kept.
-        """
+        """The parts of one of the tables, mapped from disk; they are removed unless kept."""
         for file in self._parts(name):
             part = _mapped(file)
             if not self.is_kept:
@@ -97,12 +94,12 @@ def read_files(
     *,
     named: Collection[Path],
     loaded: Collection[str],
-    ahead: Mapping[Path, Sequence[FileRead]],
+    prefetched: Mapping[Path, Sequence[FileRead]],
     trace_processor: Path | None,
     mode: ReadMode,
     memory_bytes: int,
     jobs: int | None,
-    done: Callable[[Path], None],
+    done: Callable[[int], None],
     meanwhile: Callable[[], None],
 ) -> tuple[list[FileRead], list[errors.NotATrace]]:
     """Reads each file into a folder of `workspace`.
@@ -111,17 +108,16 @@ def read_files(
     was skipped because it is not a trace.
 
     Args:
-        named: files that the user gave by name. If one of them is not a trace, that is an error;
+        named: files that the user named; it is an error if one of them is not a trace, whereas
             other files are skipped.
         loaded: SHA-256 of the files that are already in the database, which are not read again.
-        ahead: the recordings in files that have been read already, see
-            `traceql.database.loading.reading`.
+        prefetched: the recordings of files that have been read before.
         trace_processor: a native trace_processor_shell to use instead of the bundled one.
         mode: how to read JSON traces.
-        memory_bytes: how much all processes together may use.
-        jobs: the number of processes at once; None for one per processor.
-        done: called with each file when it has been read.
-        meanwhile: called once while other processes read, if they do.
+        memory_bytes: the memory of all processes together.
+        jobs: the number of parallel processes; None for one per processor.
+        done: called with the number of files that have been read.
+        meanwhile: called once while other processes read.
 
     Raises:
         TraceqlError: the first error that any file raised.
@@ -129,7 +125,7 @@ def read_files(
     nonce = secrets.token_hex(8)
     native = str(trace_processor) if trace_processor else None
     processes = jobs or os.cpu_count() or 1
-    unread = [file for file in files if file not in ahead]
+    unread = [file for file in files if file not in prefetched]
     at_once = min(processes, max(1, len(unread)))
     requests = {
         file: Request(
@@ -148,29 +144,29 @@ def read_files(
     are_small = not native_binary(trace_processor) and _are_small(unread)
     outcomes = _read_here(requests) if are_small else _by_workers(requests, at_once, meanwhile)
     with closing(outcomes) as reading:
-        for file, error in reading:
+        for count, (file, error) in enumerate(reading, start=1):
             if isinstance(error, errors.NotATrace):
                 others[file] = error
             if error and (file not in others or file in named or len(others) == len(files)):
                 raise error
-            done(file)
+            done(count)
     found = [
         recording
         for file in files
         if file not in others
-        for recording in ahead.get(file) or results(file, requests[file])
+        for recording in prefetched.get(file) or results(file, requests[file])
     ]
     return found, list(others.values())
 
 
 def _are_small(files: Sequence[Path]) -> bool:
-    """Whether files are read in less time than it takes to start processes."""
+    """Whether reading files takes less time than starting processes."""
     left = _SMALL_BYTES
     for file in files:
         try:
             parts = reader_of(file).files(file)
             left -= sum(map(unpacked_bytes, parts))
-        except OSError:  # of which reading says more
+        except OSError:  # reading raises it again
             continue
         if left < 0 or not parts:
             return False
@@ -186,7 +182,7 @@ def _read_here(requests: Mapping[Path, Request]) -> Outcomes:
         error = None
         try:
             read(request)
-        except Exception as raised:  # a bug of a reader, too, is told in one line
+        except Exception as raised:  # a bug of a reader, too, becomes one line
             error = traceql_error(raised, request.file)
         yield file, error
 
@@ -194,7 +190,7 @@ def _read_here(requests: Mapping[Path, Request]) -> Outcomes:
 def _by_workers(
     requests: Mapping[Path, Request], at_once: int, meanwhile: Callable[[], None]
 ) -> Outcomes:
-    """Reads so many files at once; yields each with its error, if any, in the order of the end."""
+    """Reads files in parallel; yields each when it has been read, with its error, if any."""
     workers = Workers()
     with ThreadPoolExecutor(at_once) as pool:
         running = {pool.submit(workers.read, request): file for file, request in requests.items()}
@@ -221,15 +217,17 @@ class Workers:
             _kill(process)
 
     def read(self, request: Request) -> None:
-        """Waits until the file's tables are in the folder; raises the error of the process."""
+        """Reads a file in a process; raises the error of the process."""
         pipe = subprocess.PIPE
+        # Without a cache folder, one process compiles the engine for all in their common folder.
+        shared = {} if cache_folder() else {"TMPDIR": str(Path(request.folder).parent)}
         process = subprocess.Popen(
             WORKER,
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
             text=True,
-            env=_environment(Path(request.folder).parent),
+            env=ENVIRONMENT | os.environ | shared,
             process_group=0,  # with the native trace processor that it may start
         )
         self._running.add(process)
@@ -237,23 +235,13 @@ class Workers:
             _kill(process)
         # Standard input stays open: the process ends when it is closed.
         with suppress(BrokenPipeError), closing(_taken_stdin(process)) as lifeline:
-            with suppress(BrokenPipeError):  # it has ended, and its output says why
+            with suppress(BrokenPipeError):  # it has ended; its output has the reason
                 lifeline.write(f"{json.dumps(request)}\n")
                 lifeline.flush()
             output, errors_ = process.communicate()
         self._running.discard(process)
         if process.returncode:
             raise _failure(request.file, process.returncode, output, errors_)
-
-
-def _environment(shared: Path) -> dict[str, str]:
-    """The environment of a process that reads.
-
-    Args:
-        shared: a folder of all of them. There one of them compiles the engine for all, if this
-            machine has no other place to keep it.
-    """
-    return ENVIRONMENT | os.environ | ({} if cache_folder() else {"TMPDIR": str(shared)})
 
 
 def _taken_stdin(process: "subprocess.Popen[str]") -> IO[str]:
@@ -286,11 +274,11 @@ def _failure(file: str, status: int, output: str, errors_: str) -> errors.Traceq
 
 
 def results(file: Path, request: Request) -> list[FileRead]:
-    """What a process says that it read: a recording for each rank in the file.
+    """The result of a process: a recording for each rank in the file.
 
     Raises:
-        OSError: the process has not ended, or not with success.
-        TraceqlError: it is not the answer to this load's request for this file.
+        OSError: the process has not succeeded.
+        TraceqlError: it is not the result of this request.
     """
     folder = Path(request.folder)
     answer = json.loads((folder / RESULT).read_text())
@@ -304,7 +292,7 @@ def results(file: Path, request: Request) -> list[FileRead]:
     ] or [FileRead(file, **result)]
 
 
-_NONCE = "ahead"
+_NONCE = "prefetched"
 
 
 def prefetch(
@@ -315,17 +303,16 @@ def prefetch(
     memory_bytes: int,
     processes: int,
 ) -> None:
-    """Reads a file into a folder, where it appears when it is complete. It may be read twice.
+    """Reads a file before a load, atomically, into a folder for all files of the load.
 
     Args:
         file: as `traceql.database.loading.discovery` names it.
-        folder: for all files of a load; it exists.
         trace_processor: a native trace_processor_shell to use instead of the bundled one.
-        memory_bytes: how much memory to use, about.
-        processes: how many processes may read the file.
+        memory_bytes: the approximate memory to use.
+        processes: the number of processes that may read the file.
 
     Raises:
-        TraceqlError: the file cannot be read, which a load will say too.
+        TraceqlError: the file cannot be read.
     """
     draft = folder / f"draft-{token_hex(8)}"
     request = Request(
@@ -337,26 +324,22 @@ def prefetch(
         processes=processes,
     )
     Workers().read(request)
-    with suppress(OSError):  # another process has read it meanwhile
-        draft.rename(_place(file, folder))
+    with suppress(OSError):  # another process has read it in the meantime
+        draft.rename(_prefetched_path(file, folder))
 
 
 def prefetched_recordings(
     files: Sequence[Path], folder: Path, loaded: Collection[str]
 ) -> dict[Path, list[FileRead]]:
-    """The recordings of those files that have been read into a folder, where they stay.
-
-    Args:
-        loaded: SHA-256 of files of which they are not wanted.
-    """
+    """The recordings of files that were prefetched into a folder, except loaded ones."""
     found = {}
     for file in files:
         with suppress(FileNotFoundError):
-            read = results(file, Request(str(file), str(_place(file, folder)), _NONCE))
+            read = results(file, Request(str(file), str(_prefetched_path(file, folder)), _NONCE))
             if read[0].sha256 not in loaded:
                 found[file] = [replace(one, is_kept=True) for one in read]
     return found
 
 
-def _place(file: Path, folder: Path) -> Path:
+def _prefetched_path(file: Path, folder: Path) -> Path:
     return folder / hashlib.sha256(bytes(file)).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""Run directories: run.json, metrics.json and steps.jsonl, and the ranks that they name."""
+"""Run directories: the schema of run.json, metrics.json and steps.jsonl, and ranks of traces."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,26 +19,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class JsonDocument:
-    """A JSON document that DuckDB reads as Python does: its text, and its value."""
+    """The text and the value of a JSON document; DuckDB and Python read the same value."""
 
     text: str
     value: Any
 
 
 def json_document(path: Path) -> JsonDocument:
-    """The document in a file.
-
-    Raises:
-        Unusable: the file cannot be read, or is not JSON that has one meaning.
-    """
+    """The document in a file; raises Unusable as `parsed` does, or if it cannot be read."""
     return parsed(read_text(path))
 
 
 def parsed(found: str) -> JsonDocument:
-    """The document in a text. NaN and Infinity are read: configurations of models have them.
+    """The document in a text; NaN and Infinity are allowed, as in configurations of models.
 
     Raises:
-        Unusable: it is not JSON that has one meaning.
+        Unusable: it is not JSON, or ambiguous: a duplicate key or half of a surrogate pair.
     """
     if not found.strip():
         raise Unusable("empty file")
@@ -60,7 +56,7 @@ def parsed(found: str) -> JsonDocument:
 
 
 def checked(value: Any, type_: type[T]) -> T:
-    """The value as a msgspec struct, which ignores keys that it does not know.
+    """The value as a msgspec struct, without unknown keys.
 
     Raises:
         Unusable: a key is missing or has a value of another type; the message has its path.
@@ -72,7 +68,7 @@ def checked(value: Any, type_: type[T]) -> T:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; DuckDB would take the first of two equal keys, and Python the last."""
+    """An object without duplicate keys: DuckDB would use the first, Python the last."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -82,7 +78,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 # Job schedulers and PyTorch count ranks in 32 bits.
-_Place = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_Int32 = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 # A sum or difference of two such numbers has 64 bits.
 _Number = Annotated[int, Meta(gt=-(2**62), lt=2**62)]
 _Count = Annotated[int, Meta(ge=0, lt=2**62)]
@@ -91,21 +87,21 @@ _Count = Annotated[int, Meta(ge=0, lt=2**62)]
 class RankEntry(Struct, frozen=True):
     """A rank in run.json; `trace` is relative to the run directory, `pid` that of its process."""
 
-    rank: _Place
+    rank: _Int32
     trace: str | None = None
-    pid: _Place | None = None
-    tp_rank: _Place | None = None
-    pp_rank: _Place | None = None
-    dp_rank: _Place | None = None
-    ep_rank: _Place | None = None
+    pid: _Int32 | None = None
+    tp_rank: _Int32 | None = None
+    pp_rank: _Int32 | None = None
+    dp_rank: _Int32 | None = None
+    ep_rank: _Int32 | None = None
 
 
 class _Size(Struct, frozen=True):
-    world_size: _Place | None = None
+    world_size: _Int32 | None = None
 
 
-class RankPlaces(Struct, frozen=True):
-    """The keys of run.json that place the ranks; a wrong one must not be guessed."""
+class RankEntries(Struct, frozen=True):
+    """The keys of run.json that state the ranks; a wrong value is an error."""
 
     schema_version: Annotated[int, Meta(ge=1)]
     ranks: list[RankEntry] | None = None
@@ -113,9 +109,9 @@ class RankPlaces(Struct, frozen=True):
 
 
 class _Parallel(Struct, frozen=True):
-    tp: _Place | None = None
-    pp: _Place | None = None
-    dp: _Place | None = None
+    tp: _Int32 | None = None
+    pp: _Int32 | None = None
+    dp: _Int32 | None = None
     ep: bool | None = None
 
 
@@ -136,7 +132,7 @@ class _Host(Struct, frozen=True):
 
 
 class _Gpu(Struct, frozen=True):
-    index: _Place | None = None
+    index: _Int32 | None = None
     uuid: str | None = None
     name: str | None = None
 
@@ -149,12 +145,12 @@ class _Adapter(Struct, frozen=True):
 class _RankFacts(Struct, frozen=True):
     device_uuid: str | None = None
     host: str | None = None
-    first_layer: _Place | None = None
-    layers: _Place | None = None
+    first_layer: _Int32 | None = None
+    layers: _Int32 | None = None
 
 
 class RunFacts(Struct, frozen=True):
-    """The keys of run.json that describe the run: a wrong one is unknown in the tables."""
+    """The keys of run.json that describe the run; a wrong value becomes NULL in the tables."""
 
     status: str | None = None
     reason: str | None = None
@@ -195,7 +191,7 @@ class _Pass(Struct, frozen=True):
 
 
 class Metrics(Struct, frozen=True):
-    """metrics.json: the requests of each pass; a wrong value is unknown in the tables."""
+    """metrics.json: the requests of each pass; a wrong value becomes NULL in the tables."""
 
     passes: dict[str, _Pass] | None = None
 
@@ -208,11 +204,11 @@ class Step(Struct, frozen=True):
     """A line of steps.jsonl: an iteration of a rank, and the tokens of each request in it.
 
     Attributes:
-        computed: the tokens of each request before the iteration, of type `Tokens | None`; they
-            are read on their own, because what is wrong in them costs nothing else.
+        computed: the tokens of each request before the iteration, of type `Tokens | None`; parsed
+            separately, so that an error in them does not affect the rest.
     """
 
-    rank: _Place
+    rank: _Int32
     number: _Count
     begin_unix_ns: _Number | None = None
     requests: Tokens | None = None
@@ -224,32 +220,32 @@ _KNOWN_SCHEMA = 1
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """A run directory, and what its run.json says."""
+    """A run directory and its run.json."""
 
     path: Path
     document: JsonDocument
-    places: RankPlaces
+    entries: RankEntries
 
     @property
     def world_size(self) -> int | None:
         """The number of ranks; None if it is not stated."""
-        return self.places.parallel.world_size if self.places.parallel else None
+        return self.entries.parallel.world_size if self.entries.parallel else None
 
     def rank_of(self, trace: Path, process: int | None) -> RankEntry | None:
         """The entry for a rank of a trace in this directory.
 
         Args:
-            process: the id of the rank's process, by which the ranks of one file are told apart.
+            process: the id of the rank's process, which distinguishes the ranks of one file.
         """
-        entries = self._entries.get(f"traces/{trace.name}", [])
+        entries = self._by_trace.get(f"traces/{trace.name}", [])
         if len(entries) == 1 and None in (process, entries[0].pid):
             return entries[0]
         return next((entry for entry in entries if entry.pid == process), None)
 
     @cached_property
-    def _entries(self) -> Mapping[str | None, list[RankEntry]]:
+    def _by_trace(self) -> Mapping[str | None, list[RankEntry]]:
         found: dict[str | None, list[RankEntry]] = {}
-        for entry in self.places.ranks or ():
+        for entry in self.entries.ranks or ():
             found.setdefault(entry.trace, []).append(entry)
         return found
 
@@ -258,8 +254,8 @@ def run_directories(traces: Iterable[Path]) -> dict[Path, RunDirectory]:
     """The run directory of each trace that is in one. Each run.json is read once.
 
     Raises:
-        TraceCorrupt: a run.json cannot be read, does not say clearly which rank a trace is, or was
-            written by a newer version of traceql.
+        TraceCorrupt: a run.json cannot be read, is ambiguous about the ranks of traces, or is of a
+            newer version of traceql.
     """
     inside = [trace for trace in traces if trace.parent.name == "traces"]
     found = {folder: _run_directory(folder) for folder in {t.parent.parent for t in inside}}
@@ -275,19 +271,18 @@ def _run_directory(folder: Path) -> RunDirectory | None:
         document = json_document(file)
         if not isinstance(document.value, dict) or "schema_version" not in document.value:
             return None
-        places = checked(document.value, RankPlaces)
-        _require_each_once(places)
+        entries = checked(document.value, RankEntries)
+        _require_unique(entries.ranks or [])
     except (OSError, Unusable) as error:
         raise TraceCorrupt(
             f"cannot read {file}: {error}; correct it, or move it away to load only the traces"
         ) from None
-    if places.schema_version > _KNOWN_SCHEMA:
+    if entries.schema_version > _KNOWN_SCHEMA:
         raise TraceCorrupt(f"{file} was written by a newer version of traceql; update traceql")
-    return RunDirectory(folder, document, places)
+    return RunDirectory(folder, document, entries)
 
 
-def _require_each_once(places: RankPlaces) -> None:
-    entries = places.ranks or []
+def _require_unique(entries: Sequence[RankEntry]) -> None:
     ranks = [entry.rank for entry in entries]
     files = [(entry.trace, entry.pid) for entry in entries if entry.trace is not None]
     if len(set(ranks)) < len(ranks):

@@ -1,4 +1,4 @@
-"""Loads what run directories hold besides traces; `traceql capture` writes them."""
+"""Loads the other files of run directories, which `traceql capture` writes."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,15 +35,14 @@ from traceql.database.loading.run_directory import (
 from traceql.errors import ModelConfigInvalid
 from traceql.util.files import Unusable, read_bytes, read_text
 
-# Without leading zeros, so that no node has two names.
 _NODE = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
 def write_graph_nodes(con: duckdb.DuckDBPyConnection, rank: int, trace: Path) -> None:
     """Fills `graph_node` from the graph_nodes.json beside a rank's trace, if there is one.
 
-    The file maps ranks, as text, to objects that map the number that the profiler gives as
-    "graph node id" to the module that launched the node's kernel during capture:
+    The file maps each rank to its graph nodes ("graph node id" of the profiler), and these to the
+    module that launched their kernel during capture:
     `{"0": {"4294967301": "model.layers.3.self_attn.qkv_proj"}}`.
 
     Raises:
@@ -79,7 +78,7 @@ _UUID = "uuid"
 
 
 def read_telemetry(file: Path) -> pa.Table:
-    """The samples in a file; columns that are not known here are left out.
+    """The samples in a file, without unknown columns.
 
     Raises:
         Unusable: the file cannot be read, or a column is missing or has another type.
@@ -104,15 +103,11 @@ def _column(read: pa.Table, name: str) -> pa.ChunkedArray:
         raise Unusable(f"column {name} is {column.type}, not {type_}")
     found = column.cast(type_)
     found.validate(full=True)  # text may not be UTF-8
-    if name != _UUID and not _is_moderate(found):
-        raise Unusable(f"column {name} has a number of more than 62 bits")
+    if name != _UUID:  # a sum or difference of two numbers must fit into 64 bits
+        extremes = pc.min_max(found).as_py().values()
+        if any(number is not None and abs(number) >= 2**62 for number in extremes):
+            raise Unusable(f"column {name} has a number of more than 62 bits")
     return found
-
-
-def _is_moderate(numbers: pa.ChunkedArray) -> bool:
-    """Whether a sum or difference of two of the numbers has 64 bits."""
-    extremes = pc.min_max(numbers).as_py().values()
-    return all(number is None or abs(number) < 2**62 for number in extremes)
 
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -123,21 +118,17 @@ _READ_COMPUTED = msgspec.json.Decoder(Tokens | None).decode
 
 @dataclass(frozen=True)
 class Steps:
-    """The lines that could be read, as rows, and what is wrong with the first of the others.
-
-    Attributes:
-        whole: the number of lines with nothing wrong in them.
-    """
+    """The rows of the valid lines, and the first error."""
 
     rows: pa.Table
     lines: int
-    whole: int
+    valid: int  # lines without an error
     first_error: str | None
 
 
 @dataclass(frozen=True)
 class _Line:
-    """What could be read of a line, and what is wrong with it."""
+    """The valid part of a line, and its error."""
 
     step: Step | None
     computed: Tokens | None = None
@@ -145,9 +136,9 @@ class _Line:
 
 
 def read_steps(file: Path) -> Steps:
-    """The steps in a file; a damaged line costs only itself, as does a step that comes again.
+    """The steps in a file, without damaged lines and duplicate steps.
 
-    Of a line in which only the computed tokens are wrong, the rest is kept.
+    A line whose computed tokens are wrong is kept without them.
 
     Raises:
         Unusable: the file cannot be read.
@@ -163,8 +154,8 @@ def read_steps(file: Path) -> Steps:
             error = f"step {step.number} of rank {step.rank} again"
         if error:
             errors.append(f"line {number}: {error}")
-    whole = len(lines) - len(errors)
-    return Steps(_table(found.values()), len(lines), whole, next(iter(errors), None))
+    valid = len(lines) - len(errors)
+    return Steps(_table(found.values()), len(lines), valid, next(iter(errors), None))
 
 
 def _line(text: bytes) -> _Line:
@@ -197,7 +188,7 @@ def _maps(maps: Sequence[Tokens | None]) -> pa.MapArray:
 
 
 @dataclass(frozen=True)
-class _Remark:
+class _Check:
     """An entry of the ledger about a run directory; see table load_check."""
 
     check_name: str
@@ -207,16 +198,12 @@ class _Remark:
     total: int | None = None
 
 
-_Rows = tuple[pa.Table, list[_Remark]]
+_Rows = tuple[pa.Table, list[_Check]]
 _COMPLETE = "run complete"
 
 
 def add_runs(con: duckdb.DuckDBPyConnection, runs: Mapping[Path, RunDirectory]) -> None:
-    """Adds the files of these run directories; a directory loaded before is replaced.
-
-    Args:
-        runs: the run directory of each trace.
-    """
+    """Adds the files of the run directory of each trace, or replaces them."""
     for run in {run.path: run for run in runs.values()}.values():
         _add_run(con, run)
 
@@ -230,35 +217,30 @@ def _add_run(con: duckdb.DuckDBPyConnection, run: RunDirectory) -> None:
         ("peak_file", "run"),
     ):
         con.execute(f"DELETE FROM {table} WHERE {column} = ?", [path])
-    metrics, remarks = _metrics(run.path / METRICS)
+    metrics, checks = _metrics(run.path / METRICS)
     con.execute("INSERT INTO run_file VALUES (?, ?, ?)", [path, run.document.text, metrics])
-    remarks += [
-        _completeness(run.document.value),
-        *_odd_facts(run.document.value),
+    checks += [
+        *_run_json_checks(run.document.value),
         *_add_rows(con, run, "run_iteration", STEPS, _steps),
-        *_add_rows(con, run, "telemetry_sample", TELEMETRY, _telemetry),
+        *_add_rows(con, run, "telemetry_sample", TELEMETRY, lambda f: (read_telemetry(f), [])),
         *_add_peaks(con, run),
     ]
-    _write_remarks(con, run, remarks)
+    _write_checks(con, run, checks)
 
 
-def _completeness(document: Mapping[str, Any]) -> _Remark:
+def _run_json_checks(document: Mapping[str, Any]) -> Iterator[_Check]:
     complete = document.get("status") == "complete"
     reason = document.get("reason")
     note = "the run was recorded completely" if complete else f"incomplete: {reason}"
-    return _Remark(_COMPLETE, complete, note, value=int(complete), total=1)
-
-
-def _odd_facts(document: Any) -> list[_Remark]:
+    yield _Check(_COMPLETE, complete, note, value=int(complete), total=1)
     try:
         checked(document, RunFacts)
         described_model(document)
     except Unusable as error:
-        return [_partly_unknown(RUN, error)]
-    return []
+        yield _partly_unknown(RUN, error)
 
 
-def _metrics(file: Path) -> tuple[str | None, list[_Remark]]:
+def _metrics(file: Path) -> tuple[str | None, list[_Check]]:
     """The text of metrics.json, None if it is missing or not JSON."""
     if not file.exists():
         return None, []
@@ -273,12 +255,12 @@ def _metrics(file: Path) -> tuple[str | None, list[_Remark]]:
     return document.text, []
 
 
-def _partly_unknown(file: str, error: Unusable) -> _Remark:
-    return _Remark(file, False, f"{error}; values of other types than expected are unknown")
+def _partly_unknown(file: str, error: Unusable) -> _Check:
+    return _Check(file, False, f"{error}; values of other types than expected are unknown")
 
 
-def _not_loaded(file: str, error: Unusable) -> _Remark:
-    return _Remark(file, False, f"not loaded: {error}")
+def _not_loaded(file: str, error: Unusable) -> _Check:
+    return _Check(file, False, f"not loaded: {error}")
 
 
 def _steps(file: Path) -> _Rows:
@@ -286,11 +268,7 @@ def _steps(file: Path) -> _Rows:
     if steps.first_error is None:
         return steps.rows, []
     note = f"lines read; lines in the file; {steps.first_error}"
-    return steps.rows, [_Remark(STEPS, False, note, steps.whole, steps.lines)]
-
-
-def _telemetry(file: Path) -> _Rows:
-    return read_telemetry(file), []
+    return steps.rows, [_Check(STEPS, False, note, steps.valid, steps.lines)]
 
 
 def _add_rows(
@@ -299,22 +277,22 @@ def _add_rows(
     table: str,
     name: str,
     read: Callable[[Path], _Rows],
-) -> list[_Remark]:
-    """Adds the rows of a file to a table, which has the column `run` besides those of the file."""
+) -> list[_Check]:
+    """Adds the rows of a file to a table, with the column `run`."""
     file = run.path / name
     if not file.exists():
         return []
     try:
-        rows, remarks = read(file)
+        rows, checks = read(file)
     except Unusable as error:
         return [_not_loaded(name, error)]
     con.register("incoming", rows)
     con.execute(f"INSERT INTO {table} BY NAME SELECT ? AS run, * FROM incoming", [str(run.path)])
     con.unregister("incoming")
-    return remarks
+    return checks
 
 
-def _add_peaks(con: duckdb.DuckDBPyConnection, run: RunDirectory) -> list[_Remark]:
+def _add_peaks(con: duckdb.DuckDBPyConnection, run: RunDirectory) -> list[_Check]:
     file = run.path / PEAKS
     if not file.exists():
         return []
@@ -325,10 +303,10 @@ def _add_peaks(con: duckdb.DuckDBPyConnection, run: RunDirectory) -> list[_Remar
     return []
 
 
-def _write_remarks(
-    con: duckdb.DuckDBPyConnection, run: RunDirectory, remarks: Iterable[_Remark]
+def _write_checks(
+    con: duckdb.DuckDBPyConnection, run: RunDirectory, checks: Iterable[_Check]
 ) -> None:
-    """Replaces the entries about a run; they are those of its first rank."""
+    """Replaces the entries about a run, which belong to its first rank."""
     ranks = con.execute(
         "SELECT rank FROM trace WHERE starts_with(path, ? || '/') ORDER BY rank", [str(run.path)]
     ).fetchall()
@@ -339,5 +317,5 @@ def _write_remarks(
     )
     con.executemany(
         "INSERT INTO load_check VALUES (?, ?, ?, ?, ?, ?)",
-        [(numbers[0], r.check_name, r.value, r.total, r.ok, r.note) for r in remarks],
+        [(numbers[0], r.check_name, r.value, r.total, r.ok, r.note) for r in checks],
     )

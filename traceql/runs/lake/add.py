@@ -182,7 +182,9 @@ def add_run(
     """
     store = store_at(lake)
     create_lake(store)
-    loading = partial(_load, jobs=jobs, memory=memory, trace_processor=trace_processor, ahead=ahead)
+    loading = partial(
+        _load, jobs=jobs, memory=memory, trace_processor=trace_processor, prefetched=ahead
+    )
     added = _added(store, source_at(Path(source)), loading, again=again)
     if added.before:
         remove_unnamed(store, files_of([added.before]))
