@@ -100,29 +100,6 @@ def test_nothing_is_lost_and_only_a_programs_own_kernel_has_no_class(name: str) 
 
 
 @pytest.mark.slow
-def test_processes_that_use_the_same_correlation_have_their_own_launches(tmp_path: Path) -> None:
-    nsys_like.write(
-        tmp_path / "run.sqlite",
-        call(ts=10, dur=2, correlation=7, pid=201),
-        kernel("gemm", ts=20, dur=5, correlation=7, pid=201),
-        call("cudaGraphLaunch_v10000", ts=11, dur=3, correlation=7, pid=202),
-        kernel("softmax", ts=30, dur=6, correlation=7, pid=202),
-    )
-    traceql.load(tmp_path / "run.sqlite", tmp_path / "run.duckdb")
-    with traceql.open(tmp_path / "run.duckdb") as trace:
-        rows = trace.sql("""
-            SELECT kernel.rank, kernel.name, launch.rank, launch.name, launch.ts, in_graph
-            FROM kernel
-            JOIN launch ON kernel.launch_id = launch.id
-            ORDER BY kernel.rank
-        """).rows()
-    assert [tuple(row.values()) for row in rows] == [
-        (0, "gemm", 0, "cudaLaunchKernel", 0, False),
-        (1, "softmax", 1, "cudaGraphLaunch", 1, True),
-    ]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in KERNELS if name != _RANKS])
 def test_the_environment_of_the_recorded_program_appears_nowhere(name: str, tmp_path: Path) -> None:
     assert SECRET in content(sample(name))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nsys_samples import FOLDER, in_memory, unpacked
+from nsys_samples import FOLDER, in_memory
 
 import traceql
 from traceql.errors import TraceqlError
@@ -256,11 +256,3 @@ def test_one_run_is_of_one_profiler_unless_asked(tmp_path: Path) -> None:
             ("kineto",),
             ("nsys",),
         ]
-
-
-@pytest.mark.slow
-def test_the_report_beside_its_export_is_left_out(tmp_path: Path) -> None:
-    unpacked("qwen3-8b-2layers-eager", tmp_path / "run.sqlite")
-    (tmp_path / "run.nsys-rep").write_bytes(b"what only nsys can read")
-    loaded = traceql.load([tmp_path], tmp_path / "run.duckdb")
-    assert [path.name for path in loaded.added] == ["run.sqlite"]

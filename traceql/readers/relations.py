@@ -170,9 +170,9 @@ class Rank:
                 yield TraceTables(tables, self._metadata, continues=True)
                 tables = dict(empty)
             tables["flow"] = flows
-        for name in ("track", "count", "load_check"):
-            rows = self._tracks if name == "track" else self._read(name)
-            tables[name] = _conforming(rows, name)
+        tables["track"] = _conforming(self._tracks, "track")
+        tables["count"] = _conforming(self._read("count", order="ORDER BY phase, cat"), "count")
+        tables["load_check"] = _conforming(self._read("load_check"), "load_check")
         yield TraceTables(tables, self._metadata)
 
     def feed(self, base_ns: int) -> Iterator[bytes]:
