@@ -94,7 +94,7 @@ def test_an_excerpt_is_replaced_and_nothing_else(
     with traceql.open(file) as trace:
         assert {row["number"] for row in trace.sql("SELECT number FROM step")} == {4}
     said = refused(called("cut", part, "-o", database, "--steps", "3").stderr)
-    assert said == f"traceql: {database} exists and is no excerpt; name another file with -o"
+    assert said == f"traceql: {database} exists and is not an excerpt; name another file with -o"
     said = refusal("cut", database, "-o", database, "--steps", "3")
     assert said.endswith("is the database itself; name another file with -o")
 

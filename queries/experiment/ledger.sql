@@ -4,14 +4,14 @@
 -- repeats. complete, failed and missing are counted in the folder of results, and add up to it.
 -- @column engine             VARCHAR  Engine.
 -- @column points             BIGINT   Points that were to be run.
--- @column planned            BIGINT   Repeats of them that the plan asks for.
+-- @column planned            BIGINT   Repeats of them in the plan.
 -- @column complete           BIGINT   Repeats that are complete.
 -- @column failed             BIGINT   Repeats that failed.
 -- @column missing            BIGINT   Repeats that were not run yet, or were killed.
 -- @column adds_up            BOOLEAN  Whether the three add up to planned.
 -- @column least_repeats      BIGINT   Complete repeats of the point that has the fewest.
 -- @column left_out           BIGINT   Points that were left out of the plan.
--- @column profiles           BIGINT   Repeats under the profiler that the plan asks for.
+-- @column profiles           BIGINT   Repeats under the profiler in the plan.
 -- @column profiles_complete  BIGINT   Those that are complete.
 -- @column experiment         VARCHAR  Experiment.
 -- @key    engine points planned complete failed missing adds_up least_repeats left_out profiles profiles_complete

@@ -40,7 +40,7 @@ class Reader:
             must not raise for files that are damaged.
         read: reads a file into tables. It imports what it needs when it is called.
         stream: reads a file section by section, in bounded memory and without the trace processor;
-            None if `read` is the only way. It may write into the given folder, and is told how
+            None if `read` is the only way. It may write into the given folder, and gets how
             many bytes of memory and how many processes it may use.
         streamed_bytes: from which size on files are streamed, unpacked, unless the user says how.
         feed: the file in a form that the trace processor accepts, in pieces, with times relative

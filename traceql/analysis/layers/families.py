@@ -133,7 +133,7 @@ def _family(path: Path) -> Family:
 
 def _part(name: str) -> Kind:
     if name not in _parts():
-        raise ValueError(f"'{name}' is no part of {_PARTS.name}")
+        raise ValueError(f"'{name}' is not in {_PARTS.name}")
     return _parts()[name]
 
 

@@ -187,7 +187,7 @@ def cut(source: str | Path, output: str | Path, choice: Choice) -> str:
 def _opened(database: Path) -> Iterator[bool]:
     """Whether the database is an excerpt, while it is open; it is checked to be of this version."""
     if not database.is_file():
-        raise DatabaseError(f"{database} is no file; name a database that traceql load made")
+        raise DatabaseError(f"{database} is not a file; name a database that traceql load made")
     con = opened_database(database, otherwise="name a database that traceql load made")
     try:
         yield excerpt_in(con) is not None
@@ -210,7 +210,7 @@ def _require_free(database: Path, target: Path) -> None:
     except DatabaseError:
         is_excerpt = False
     if not is_excerpt:
-        raise TraceqlError(f"{target} exists and is no excerpt; name another file with -o")
+        raise TraceqlError(f"{target} exists and is not an excerpt; name another file with -o")
 
 
 @contextmanager

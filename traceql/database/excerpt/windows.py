@@ -56,7 +56,7 @@ class Choice:
         from_ns: start of the span, ns since the run's first event; None for the first event.
         to_ns: its end, which is not in it; None for the end of the recording.
         steps: the first and the last step (step.step_id).
-        sample: every so many iterations of each phase.
+        sample: every Nth iteration of each phase.
 
     Raises:
         TraceqlError: it is none or several of them, or an empty one.

@@ -215,7 +215,7 @@ def _marks(told: Evidence, rows: MetricRows) -> Remark:
         f"{count} numbers such as {told.example[mark]} have a {words[mark]}"
         for mark, count in told.numbers.items()
     )
-    note = because or "no number tells the decimal mark"
+    note = because or "no number shows the decimal mark"
     if rows.unread:
         note += (
             f"; numbers such as {rows.unread[0]} can be read in two ways or in none, and are "

@@ -127,7 +127,7 @@ def csv_text(file: bytes) -> CsvText:
         raise Unusable(f"its header is cut off; {_AGAIN}")
     if not _SUMMARY.isdisjoint(columns):
         raise Unusable(
-            "a summary (--print-summary) has means over launches, which cannot be told apart; "
+            "a summary (--print-summary) has means over launches, which cannot be separated; "
             "print the profile without --print-summary"
         )
     if "ID" not in columns:

@@ -155,9 +155,9 @@ class Evidence:
     """What the numbers of a file tell of its decimal mark.
 
     Attributes:
-        mark: None if no number tells it, or if they contradict each other.
+        mark: None if no number shows it, or if they contradict each other.
         numbers: how many numbers tell it, by mark.
-        example: the first number that tells each mark.
+        example: the first number that shows each mark.
     """
 
     mark: Mark | None
@@ -310,7 +310,7 @@ class MetricRows:
         if odd:
             _, metric, text = next(iter(odd))
             yield Remark(
-                "values of the profile that are no numbers", sum(odd.values()), self.count, False,
+                "values of the profile that are not numbers", sum(odd.values()), self.count, False,
                 f"values such as {text[:_SHOWN]} of {metric}, which are unknown; all values; print "
                 "the profile again",
             )  # fmt: skip

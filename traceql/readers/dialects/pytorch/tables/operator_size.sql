@@ -119,7 +119,7 @@ product AS (
     GROUP BY rank, layer, role
     HAVING COUNT(DISTINCT weight_bytes) = 1 AND COUNT(DISTINCT dtype) = 1 AND MAX(types) = 1
 ),
--- Products of experts have no shapes of their own: the router tells the hidden size, the choice of
+-- Products of experts have no shapes of their own: the router has the hidden size, the choice of
 -- experts how many there are, and the activation between the products how wide one is. With several
 -- ranks, shapes do not tell whether a rank has some of the experts or a share of each. Kernels of other
 -- names may have other weights than those that are as wide as the activations.
