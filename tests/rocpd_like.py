@@ -269,38 +269,29 @@ class _Rocpd:
         for position, (name, value) in enumerate(record.args.items()):
             about = {"position": position, "type": "void*", "name": name, "value": value}
             self._add("rocpd_arg", event_id=event, **about)
-        usual: dict[str, Any] = {"pid": self._process.pid, "tid": record.tid, "event_id": event}
-        times = {"start": record.ts, "end": record.end}
-        where = {"queue_id": record.queue, "stream_id": record.stream}
+        place = {"pid": self._process.pid, "tid": record.tid}
+        usual: dict[str, Any] = {**place, "event_id": event, "start": record.ts, "end": record.end}
+        on_gpu = usual | {"queue_id": record.queue, "stream_id": record.stream}
         if record.kind == KERNEL:
-            sizes = dict(zip("xyz", zip(record.threads, record.block, strict=True), strict=True))
-            self._add(
-                "rocpd_kernel_dispatch",
-                **usual,
-                **times,
-                **where,
-                **{f"grid_size_{axis}": threads for axis, (threads, _) in sizes.items()},
-                **{f"workgroup_size_{axis}": size for axis, (_, size) in sizes.items()},
-                agent_id=FIRST_GPU + record.device,
-                kernel_id=self._kernels.setdefault(record.name, len(self._kernels) + 1),
-                dispatch_id=record.dispatch,
-            )
+            sizes = {f"grid_size_{axis}": n for axis, n in zip("xyz", record.threads, strict=True)}
+            sizes |= {f"workgroup_size_{a}": n for a, n in zip("xyz", record.block, strict=True)}
+            number = self._kernels.setdefault(record.name, len(self._kernels) + 1)
+            about = {"agent_id": FIRST_GPU + record.device, "dispatch_id": record.dispatch}
+            self._add("rocpd_kernel_dispatch", **on_gpu, **sizes, **about, kernel_id=number)
         elif record.kind == COPY:
             source, target = record.agents()
-            ends = {"src_agent_id": source, "dst_agent_id": target}
             told = {"name_id": self._id(record.name), "size": record.bytes}
-            self._add("rocpd_memory_copy", **usual, **times, **where, **ends, **told)
+            ends = {"src_agent_id": source, "dst_agent_id": target}
+            self._add("rocpd_memory_copy", **on_gpu, **ends, **told)
         elif record.kind == ALLOCATION:
-            size: dict[str, Any] = {"address": record.address, "size": record.bytes}
-            told = size | {"level": "REAL"}
-            agent = FIRST_GPU + record.device if record.bytes else None
-            type_ = "ALLOC" if record.bytes else "FREE"
-            self._add("rocpd_memory_allocate", **usual, **times, agent_id=agent, type=type_, **told)
+            usual |= {"type": "ALLOC" if record.bytes else "FREE", "level": "REAL"}
+            usual |= {"agent_id": FIRST_GPU + record.device if record.bytes else None}
+            sizes = {"address": record.address, "size": record.bytes}
+            self._add("rocpd_memory_allocate", **usual, **sizes)
         elif record.dur:
-            self._add("rocpd_region", **usual, **times, name_id=self._id(record.name))
+            self._add("rocpd_region", **usual, name_id=self._id(record.name))
         else:
-            track = {"pid": self._process.pid, "tid": record.tid, "name_id": self._id(record.kind)}
-            self._add("rocpd_track", id=event, **track)
+            self._add("rocpd_track", id=event, **place, name_id=self._id(record.kind))
             self._add("rocpd_sample", track_id=event, timestamp=record.ts, event_id=event)
 
     def _id(self, text: str) -> int:

@@ -8,9 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import databases
 import pytest
-from command_line import called
 from rocpd_like import (
     FORMS,
     HSA,
@@ -30,7 +28,6 @@ from shared_files import shared_file
 
 import traceql
 
-SAMPLES = databases.ROOT.parent / "shared" / "profilers" / "rocprof"
 _START = 1_000
 _GRAPH = {"graphExec": "0x55aa"}
 # Two launches of a graph, of which the second lost a kernel: dispatch 5 is nowhere.
@@ -229,38 +226,3 @@ def test_kernels_of_which_only_counters_were_recorded_are_kernels(tmp_path: Path
         assert values(trace, "SELECT name, dur FROM kernel") == [("Cijk_gemm", 5)]
         assert values(trace, "SELECT name, value FROM counter") == [("WAVES", 5.0)]
         assert values(trace, "SELECT check_name FROM ledger WHERE ok IS FALSE") == []
-
-
-def union_ns(intervals: list[tuple[int, int]]) -> int:
-    """How long at least one of the intervals lasted, counted one by one."""
-    total, covered_to = 0, 0
-    for start, end in sorted(intervals):
-        total += max(0, end - max(start, covered_to))
-        covered_to = max(covered_to, end)
-    return total
-
-
-@pytest.mark.slow
-def test_kernels_of_a_training_are_those_that_the_file_lists() -> None:
-    sample = SAMPLES / "908_results.json.gz"
-    if not sample.is_file():
-        pytest.skip("no sample of rocprofv3")
-    (process,) = json.loads(gzip.decompress(sample.read_bytes()))["rocprofiler-sdk-tool"]
-    listed = process["buffer_records"]["kernel_dispatch"]
-    intervals = [(one["start_timestamp"], one["end_timestamp"]) for one in listed]
-    path = shared_file("rocprof-908.duckdb", lambda made: traceql.load(sample, made))
-    with traceql.Trace(path) as trace:
-        rows = values(trace, "SELECT ts, ts + dur FROM kernel")
-        failed = values(trace, "SELECT check_name FROM ledger WHERE ok IS FALSE")
-        name = values(trace, "SELECT device_name FROM trace")
-    assert (len(rows), union_ns(rows)) == (len(intervals), union_ns(intervals))
-    assert (failed, name) == ([], [("AMD Instinct MI350X",)])
-
-
-@pytest.mark.slow
-def test_a_rank_of_another_profiler_needs_consent(tmp_path: Path) -> None:
-    path = write(tmp_path, "rocpd", Recorded(PID, [kernel(ts=_START, dur=5)]))
-    other = databases.files("qwen3-8b-tp1-graph")[0]
-    done = called("load", path, other, "-o", tmp_path / "run.duckdb")
-    assert done.returncode == 1
-    assert b"--mix-profilers" in done.stderr

@@ -86,7 +86,7 @@ SELECT
     COALESCE(destination_agent_id, agent_id) AS agent_id,
     COALESCE(scratch_size, private_segment_size) AS private_segment_size,
     COALESCE(lds_block_size, group_segment_size) AS group_segment_size,
-    vgpr_count AS arch_vgpr_count,
+    vgpr_count AS arch_vgpr_count, NULL AS graph, NULL AS function, -- which has the text of a marker
     COALESCE(copy_bytes, allocation_size) AS size,
     hexadecimal(address) AS address,
     object(

@@ -67,11 +67,13 @@ def _fill(scratch: Scratch, number: int, kind: str, file: Path) -> int:
         raise TraceCorrupt(f"has no column {missing[0]}; {_AS_WRITTEN}")
     known = {name for (name,) in scratch.rows("SELECT column_name FROM (DESCRIBE csv_row)")}
     found = 0
+    scratch.con.begin()
     for rows in _batches(text, names):
         row = pa.array(range(found, found + len(rows)), pa.int64())
         rows = rows.select([name for name in names if name in known]).append_column("row", row)
         scratch.insert("csv_row", rows.append_column("file", pa.repeat(number, len(rows))))
         found += len(rows)
+    scratch.con.commit()
     with text.open(encoding="utf-8", newline="") as opened:
         return abs(sum(1 for row in csv.reader(opened) if row) - 1 - found)
 

@@ -6,6 +6,7 @@ merged into has the tables of each. Ids refer to rows of the same set of tables.
 
 import re
 from pathlib import Path
+from typing import Any
 
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.readers.dialects.rocprof.vocabulary import Argument
@@ -41,9 +42,14 @@ def fill_rocpd(path: Path, scratch: Scratch) -> None:
             _require_schema(database, suffix)
             read = {t: (t, "", "TRUE") for t in scratch.declared_tables() if t.startswith("rocpd_")}
             for table, (name, column, where) in (read | _SOME_ROWS).items():
-                source, constants = f"{name}{suffix}", {"part": part}
-                if not column or column in database.columns(source):
-                    scratch.fill(database, table, source=source, constants=constants, where=where)
+                source = f"{name}{suffix}"
+                about: dict[str, Any] = {"constants": {"part": part}, "where": where}
+                columns = database.columns(source)
+                # Not even the scratch database gets the arguments, which may hold secrets.
+                if table == _PROCESSES and "command" in columns:
+                    about["select"] = "* REPLACE (program(command) AS command)"
+                if not column or column in columns:
+                    scratch.fill(database, table, source=source, **about)
             if not scratch.rows("SELECT 1 FROM rocpd_info_process WHERE part = ?", [part]):
                 raise TraceCorrupt(f"table {_PROCESSES}{suffix} names no process; {_RECORD}")
         version = _version(database, parts[0])

@@ -38,6 +38,24 @@ FROM json_record
 WHERE list = 'messages'
 GROUP BY process, record ->> '$.key';
 
+CREATE TABLE json_symbol AS
+SELECT
+    process, told.kernel_id AS id, told.arch_vgpr_count, told.accum_vgpr_count, told.sgpr_count,
+    COALESCE(
+        NULLIF(told.formatted_kernel_name, ''), NULLIF(told.demangled_kernel_name, ''), NULLIF(told.kernel_name, '')
+    ) AS name
+FROM (
+    SELECT process, json_transform(record, '{
+        "kernel_id": "VARCHAR", "formatted_kernel_name": "VARCHAR", "demangled_kernel_name": "VARCHAR",
+        "kernel_name": "VARCHAR", "arch_vgpr_count": "VARCHAR", "accum_vgpr_count": "VARCHAR", "sgpr_count": "VARCHAR"
+    }') AS told
+    FROM json_record
+    WHERE list = 'kernel_symbols'
+);
+
+CREATE TABLE json_counter AS
+SELECT process, record ->> '$.id.handle' AS id, record ->> '$.name' AS name FROM json_record WHERE list = 'counters';
+
 CREATE TABLE json_list AS
 FROM (
     VALUES
@@ -75,11 +93,7 @@ SELECT
     IF(cell.list = 'marker_api' AND function = 'roctxMarkA', 'mark', shape) AS shape,
     COALESCE(cell.cat, 'kind ' || told.kind) AS cat,
     CASE
-        WHEN shape IN ('kernel', 'counter')
-            THEN COALESCE(
-                NULLIF(symbol.record ->> '$.formatted_kernel_name', ''), NULLIF(symbol.record ->> '$.demangled_kernel_name', ''),
-                NULLIF(symbol.record ->> '$.kernel_name', ''), 'kernel ' || told.dispatch_info.kernel_id
-            )
+        WHEN shape IN ('kernel', 'counter') THEN COALESCE(symbol.name, 'kernel ' || told.dispatch_info.kernel_id)
         ELSE COALESCE(message.text, function)
     END AS name,
     function, told.start_timestamp, told.end_timestamp, told.thread_id, told.correlation_id.internal AS correlation_id,
@@ -91,8 +105,7 @@ SELECT
     told.stream_id.handle AS stream_id, told.dispatch_info.queue_id.handle AS queue_id,
     told.dispatch_info.dispatch_id, told.dispatch_info.kernel_id,
     told.dispatch_info.private_segment_size, told.dispatch_info.group_segment_size,
-    symbol.record ->> '$.arch_vgpr_count' AS arch_vgpr_count, symbol.record ->> '$.accum_vgpr_count' AS accum_vgpr_count,
-    symbol.record ->> '$.sgpr_count' AS sgpr_count,
+    arch_vgpr_count, accum_vgpr_count, sgpr_count,
     told.dispatch_info.grid_size.x AS grid_size_x, told.dispatch_info.workgroup_size.x AS workgroup_size_x,
     told.dispatch_info.grid_size.y AS grid_size_y, told.dispatch_info.workgroup_size.y AS workgroup_size_y,
     told.dispatch_info.grid_size.z AS grid_size_z, told.dispatch_info.workgroup_size.z AS workgroup_size_z,
@@ -109,7 +122,7 @@ SELECT
                 json_transform(told.args, '[{"name": "VARCHAR", "value": "VARCHAR"}]'), lambda arg: arg.name = 'graphExec'
             )[1].value
     END AS graph,
-    IF(unit IS NULL, NULL, COALESCE(counter.record ->> '$.name', 'counter ' || unit.counter_id.handle)) AS counter_name,
+    IF(unit IS NULL, NULL, COALESCE(counter.name, 'counter ' || unit.counter_id.handle)) AS counter_name,
     unit.value AS counter_value
 FROM (
     SELECT
@@ -120,11 +133,8 @@ FROM (
 ) AS cell
 LEFT JOIN json_message AS message
     ON cell.list = 'marker_api' AND cell.process = message.process AND told.correlation_id.internal = message.key
-LEFT JOIN json_record AS symbol
-    ON symbol.list = 'kernel_symbols' AND cell.process = symbol.process
-    AND told.dispatch_info.kernel_id = symbol.record ->> '$.kernel_id'
-LEFT JOIN json_record AS counter
-    ON counter.list = 'counters' AND cell.process = counter.process AND unit.counter_id.handle = counter.record ->> '$.id.handle';
+LEFT JOIN json_symbol AS symbol ON cell.process = symbol.process AND told.dispatch_info.kernel_id = symbol.id
+LEFT JOIN json_counter AS counter ON cell.process = counter.process AND unit.counter_id.handle = counter.id;
 
 INSERT INTO not_loaded
 SELECT process, 'of counters without times', COUNT(DISTINCT row)

@@ -11,7 +11,7 @@ SELECT
 FROM rocpd_info_process
 WHERE id IS NOT NULL;
 
-INSERT INTO process SELECT process, pid, program(command) FROM part_process;
+INSERT INTO process SELECT process, pid, command FROM part_process;
 
 CREATE TABLE part_agent AS
 SELECT

@@ -17,17 +17,9 @@ ORDER BY process, dispatch_id, place, row;
 
 INSERT INTO record BY NAME
 SELECT
-    found.* EXCLUDE (
-        what, start_timestamp, end_timestamp, agent_id, source_agent_id, direction, counter_name, counter_value,
-        thread_id, correlation_id, stream_id, queue_id, dispatch_id, kernel_id, private_segment_size, group_segment_size,
-        arch_vgpr_count, accum_vgpr_count, sgpr_count, size, grid_size_x, grid_size_y, grid_size_z,
-        workgroup_size_x, workgroup_size_y, workgroup_size_z
-    ) REPLACE (CASE shape WHEN 'kernel' THEN 'KERNEL_DISPATCH' WHEN 'copy' THEN 'MEMORY_COPY' ELSE cat END AS cat),
-    whole(COLUMNS([
-        'thread_id', 'correlation_id', 'stream_id', 'queue_id', 'dispatch_id', 'kernel_id', 'private_segment_size',
-        'group_segment_size', 'arch_vgpr_count', 'accum_vgpr_count', 'sgpr_count', 'size', 'grid_size_x', 'grid_size_y',
-        'grid_size_z', 'workgroup_size_x', 'workgroup_size_y', 'workgroup_size_z'
-    ])),
+    found.process, found.place, row, origin, shape, found.name, function, begin, finish, address, copy_args, graph,
+    CASE shape WHEN 'kernel' THEN 'KERNEL_DISPATCH' WHEN 'copy' THEN 'MEMORY_COPY' ELSE cat END AS cat,
+    whole(COLUMNS('^(thread|correlation|stream|queue|dispatch|kernel)_id$|^.*_count$|^(.*_)?size(_[xyz])?$')),
     -- Copies of the host have no GPU, even if no list of agents says which agent is the host.
     COALESCE(
         IF(ends_with(direction, '_TO_HOST'), NULL, agent.device), IF(contains(direction, 'HOST_TO_'), NULL, source.device)

@@ -76,8 +76,10 @@ def fill_json(path: Path, scratch: Scratch) -> None:
             "messages": process.strings.marker_api,
         }
         for name, listed in lists.items():
+            scratch.con.begin()
             for records in _records(number, name, listed):
                 scratch.insert("json_record", records)
+            scratch.con.commit()
     scratch.run(Path(__file__).with_name("json.sql"))
     scratch.run(Path(__file__).with_name("text.sql"))
 
