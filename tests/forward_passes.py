@@ -103,7 +103,7 @@ def found_layers(con: Tables, where: str = "TRUE") -> list[int | None]:
 
 
 def failing(con: Tables) -> set[str]:
-    """Checks with rows, the ledger's comparison with a file aside: there is not a file here."""
+    """Checks with rows, the ledger's comparison with a file aside: there is no file here."""
     con.execute(
         "UPDATE ledger SET ok = NULL WHERE regexp_matches(check_name, '^(events|duration) ')"
     )
