@@ -170,9 +170,9 @@ class Rank:
                 yield TraceTables(tables, self._metadata, continues=True)
                 tables = dict(empty)
             tables["flow"] = flows
-        tables["track"] = _conforming(self._tracks, "track")
-        tables["count"] = _conforming(self._read("count", order="ORDER BY phase, cat"), "count")
-        tables["load_check"] = _conforming(self._read("load_check"), "load_check")
+        tables["track"] = conforming(self._tracks, "track")
+        tables["count"] = conforming(self._read("count", order="ORDER BY phase, cat"), "count")
+        tables["load_check"] = conforming(self._read("load_check"), "load_check")
         yield TraceTables(tables, self._metadata)
 
     def feed(self, base_ns: int) -> Iterator[bytes]:
@@ -246,10 +246,10 @@ class Rank:
             self._read(name, begin, end, order="ORDER BY key") for name in ("instant", "counter")
         )
         return {
-            "slice": _conforming(self._placed(self._nested(slices)), "slice"),
-            "activity": _conforming(slices.filter(slices["is_activity"]), "activity"),
-            "instant": _conforming(self._placed(self._named(instants)), "instant"),
-            "counter": _conforming(counters, "counter"),
+            "slice": conforming(self._placed(self._nested(slices)), "slice"),
+            "activity": conforming(slices.filter(slices["is_activity"]), "activity"),
+            "instant": conforming(self._placed(self._named(instants)), "instant"),
+            "counter": conforming(counters, "counter"),
         }
 
     def _slices(self, begin: int | None, end: int | None) -> pa.Table:
@@ -334,7 +334,7 @@ class Rank:
             """
         )
         for batch in found.to_arrow_reader(_FLOWS_OF_PART):
-            yield _conforming(pa.Table.from_batches([batch]), "flow")
+            yield conforming(pa.Table.from_batches([batch]), "flow")
 
 
 def _order(ts: Int64s, dur: Int64s, key: Int64s) -> Int64s:
@@ -360,8 +360,8 @@ def _require_times(ts: pa.ChunkedArray) -> None:
         )
 
 
-def _conforming(rows: pa.Table, table: str) -> pa.Table:
-    """Columns as the contract wants them."""
+def conforming(rows: pa.Table, table: str) -> pa.Table:
+    """The columns of a table of the contract, of the types that it wants."""
     schema = SCHEMAS[table]
     return pa.table([_column(rows[of.name], of.type) for of in schema], schema=schema)
 

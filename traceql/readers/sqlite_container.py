@@ -6,7 +6,7 @@ an error after ADBC has failed.
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from traceql.readers.unpacked import ANEW
 from traceql.util.files import size_and_mtime
 from traceql.util.text import identifier
 
+Expression = Callable[[str, pa.DataType], str]
 _BATCH_OPTION = {"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)}
 
 
@@ -52,16 +53,24 @@ _FORMS = {
 }
 
 
+def expression(column: str, type_: pa.DataType) -> str:
+    """A column as SQL, where values of another type are errors."""
+    return _FORMS[type_].sql.format(identifier(column))
+
+
 class SqliteContainer:
     """An opened file. Errors are TraceCorrupt and do not name the file.
 
     Args:
         file: the SQLite file, not compressed.
         anew: how to make such a file again, for messages.
+        expression: a column as SQL.
     """
 
-    def __init__(self, con: sqlite3.Connection, file: Path, anew: str) -> None:
-        self._con, self._file, self.anew = con, file, anew
+    def __init__(
+        self, con: sqlite3.Connection, file: Path, anew: str, expression: Expression = expression
+    ) -> None:
+        self._con, self._file, self.anew, self._expression = con, file, anew, expression
         con.text_factory = lambda text: text.decode("utf-8", "replace")
 
     def query(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -91,9 +100,10 @@ class SqliteContainer:
         Raises:
             TraceCorrupt: a value is of another type, or the file is damaged.
         """
-        forms = {identifier(name): _FORMS[type_] for name, type_ in types.items()}
-        firsts = ", ".join(f"{form.first} AS {name}" for name, form in forms.items())
-        selected = ", ".join(form.sql.format(name) for name, form in forms.items())
+        firsts = ", ".join(
+            f"{_FORMS[type_].first} AS {identifier(name)}" for name, type_ in types.items()
+        )
+        selected = ", ".join(self._expression(name, type_) for name, type_ in types.items())
         sql = f"SELECT {firsts} UNION ALL SELECT {selected} FROM {identifier(table)}"
         uri = file_uri(self._file)
         try:
@@ -150,7 +160,9 @@ def text(column: pa.Array) -> pa.Array:
 
 
 @contextmanager
-def opened_sqlite(path: Path, folder: Path, *, anew: str = ANEW) -> Iterator[SqliteContainer]:
+def opened_sqlite(
+    path: Path, folder: Path, *, anew: str = ANEW, expression: Expression = expression
+) -> Iterator[SqliteContainer]:
     """Opens a file without leaving anything beside it; a compressed one is unpacked into a folder.
 
     Raises:
@@ -160,6 +172,6 @@ def opened_sqlite(path: Path, folder: Path, *, anew: str = ANEW) -> Iterator[Sql
     before = size_and_mtime(path)
     file = settled_file(path, folder)
     with one_line(), closing(sqlite3.connect(file_uri(file), uri=True)) as con:
-        yield SqliteContainer(con, file, anew)
+        yield SqliteContainer(con, file, anew, expression)
     if size_and_mtime(path) != before:
         raise TraceCorrupt("changed while it was read; load it when nothing writes it any more")

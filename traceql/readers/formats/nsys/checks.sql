@@ -7,7 +7,7 @@ SELECT
     COUNT(*) FILTER (
         (rank, correlation) NOT IN (
             SELECT (rank, COALESCE(correlation, 0)) FROM gpu_event INNER JOIN gpu USING (globalPid, device)
-            WHERE cat <> 'cuda_sync'
+            WHERE is_activity
         )
     ) AS without_work
 FROM (
@@ -77,10 +77,10 @@ SELECT
     0, 'table ' || name, kept, total, NULL,
     'rows loaded; rows of table ' || name || '. The others have no time or no place'
 FROM (
-    SELECT 'CUPTI_ACTIVITY_KIND_CUDA_EVENT' AS name, (SELECT COUNT(*) FROM gpu_point WHERE cat = 'cuda_event') AS kept, COUNT(*) AS total
+    SELECT 'CUPTI_ACTIVITY_KIND_CUDA_EVENT' AS name, (SELECT COUNT(*) FROM gpu_point WHERE key >> 40 = 1) AS kept, COUNT(*) AS total
     FROM CUPTI_ACTIVITY_KIND_CUDA_EVENT
     UNION ALL
-    SELECT 'CUDA_GPU_MEMORY_USAGE_EVENTS', (SELECT COUNT(*) FROM gpu_point WHERE cat = 'cuda_memory'), COUNT(*)
+    SELECT 'CUDA_GPU_MEMORY_USAGE_EVENTS', (SELECT COUNT(*) FROM gpu_point WHERE key >> 40 = 2), COUNT(*)
     FROM CUDA_GPU_MEMORY_USAGE_EVENTS
     UNION ALL
     SELECT 'GPU_METRICS', (SELECT COUNT(*) FROM sample), COUNT(*) FROM GPU_METRICS

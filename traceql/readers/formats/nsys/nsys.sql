@@ -70,7 +70,8 @@ SELECT
         member('eventId', eventId), member('eventSyncId', eventSyncId), member('graphNodeId', graphNodeId),
         member('graphId', graphId), member('graphExecId', graphExecId)
     )) AS args,
-    bytes, grid, block, graphNodeId AS graph_node_id, COALESCE("end" >= start, FALSE) AS is_kept, is_odd
+    bytes, grid, block, graphNodeId AS graph_node_id, place IS NULL AS is_activity,
+    COALESCE("end" >= start, FALSE) AS is_kept, is_odd
 FROM activity;
 
 CREATE VIEW gpu_event AS FROM gpu_row WHERE is_kept;
@@ -322,7 +323,7 @@ WHERE owner = 0 AND globalTid = number;
 
 -- Correlations are those of a process: an API server without a GPU has the same as the workers.
 CREATE VIEW slice AS
-SELECT gpu_event.*, rank, track, cat <> 'cuda_sync' AS is_activity FROM gpu_event  -- noqa: AM04
+SELECT gpu_event.*, rank, track FROM gpu_event  -- noqa: AM04
 INNER JOIN gpu_place USING (globalPid, device, place) WHERE gpu_event.stream IS NOT DISTINCT FROM gpu_place.stream
 UNION ALL BY NAME
 SELECT host_event.* REPLACE (CASE WHEN is_own OR is_call IS NULL THEN correlation END AS correlation), rank, track
@@ -330,7 +331,7 @@ FROM host_event INNER JOIN host_place USING (globalTid, place);
 
 CREATE VIEW flow_end AS
 SELECT rank, correlation AS flow, FALSE AS is_start, key FROM gpu_event INNER JOIN gpu USING (globalPid, device)
-WHERE cat <> 'cuda_sync' AND correlation <> 0
+WHERE is_activity AND correlation <> 0
 UNION ALL
 SELECT rank, correlation, TRUE, key FROM host_event INNER JOIN thread USING (globalTid)
 WHERE is_call AND is_own AND correlation <> 0;
