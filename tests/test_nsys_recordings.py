@@ -9,7 +9,6 @@ import pytest
 from nsys_samples import FOLDER, in_memory
 
 import traceql
-from traceql.errors import TraceqlError
 
 # Two layers, and the program: three tokens for each of four requests, so one step with prompts and
 # two that generate. Another step has no requests.
@@ -59,14 +58,9 @@ def test_both_profilers_saw_the_same_kernels_in_the_same_layers_and_steps(
     found = rows(nsys, _KERNELS)
     assert found == rows(pytorch, _KERNELS)
     assert {layer for _, _, _, _, layer, *_ in found} == {None, 0, 1}
-
-
-@pytest.mark.slow
-def test_steps_are_those_of_the_program(pair: tuple[traceql.Trace, traceql.Trace]) -> None:
-    for trace in pair:
-        assert sorted(phase for (phase,) in rows(trace, "SELECT phase FROM step")) == PHASES
-        tokens = "SELECT SUM(context_tokens), SUM(generation_tokens) FROM step"
-        assert rows(trace, tokens) == [(300 + 200 + 128 + 72, 4 * 2)]
+    assert sorted(phase for (phase,) in rows(nsys, "SELECT phase FROM step")) == PHASES
+    tokens = "SELECT SUM(context_tokens), SUM(generation_tokens) FROM step"
+    assert rows(nsys, tokens) == [(300 + 200 + 128 + 72, 4 * 2)]
 
 
 @pytest.mark.slow
@@ -234,25 +228,3 @@ def test_time_off_the_cpu_is_that_of_the_launching_thread(databases: Path) -> No
         assert 0 < found["off_cpu_ns"] < found["wait_ns"]
         off = "SELECT COUNT(*) FROM slice WHERE cat = 'off_cpu' AND dur < 0"
         assert rows(trace, off) == [(0,)]
-
-
-@pytest.mark.slow
-def test_one_run_is_of_one_profiler_unless_asked(tmp_path: Path) -> None:
-    pair = [
-        FOLDER / "qwen3-8b-2layers-eager.sqlite.gz",
-        FOLDER / "qwen3-8b-2layers-eager.pt.trace.json.gz",
-    ]
-    database = tmp_path / "run.duckdb"
-    with pytest.raises(TraceqlError, match=r"several profilers: .*--mix-profilers"):
-        traceql.load(pair, database)
-    assert not database.exists()
-    traceql.load(pair[:1], database)
-    with pytest.raises(TraceqlError, match="several profilers"):
-        traceql.load(pair[1:], database)
-    both = tmp_path / "both.duckdb"
-    traceql.load(pair, both, mix_profilers=True)
-    with traceql.open(both) as trace:
-        assert rows(trace, "SELECT DISTINCT reader FROM trace ORDER BY 1") == [
-            ("kineto",),
-            ("nsys",),
-        ]
