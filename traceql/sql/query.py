@@ -279,7 +279,8 @@ def _value(query: Query, parameter: Parameter, value: Any) -> Any:
         )
     if parameter.is_pattern and (wrong := _fault(converted)):
         raise QueryInvalid(
-            f"{query.name}: {parameter.name} is '{value}', which is not a regular expression: {wrong}"
+            f"{query.name}: {parameter.name} is '{value}', which is not a regular expression: "
+            f"{wrong}"
         )
     return None if parameter.is_limit and converted == 0 else converted
 
