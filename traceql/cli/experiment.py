@@ -1,5 +1,6 @@
 """traceql experiment load, show and report"""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from traceql.errors import TraceqlError
 
 if TYPE_CHECKING:
     from traceql.runs.experiment import Experiment
+    from traceql.sql.query import Query
 
 _POINTS, _FAILURES = "points", "failures"
 
@@ -87,7 +89,7 @@ def show(
         raise TraceqlError(f"'{query.name}' has no chart; --query list shows which have one")
     with experiment(*results, say=print_status, warn=print_warning) as opened:
         if output_format.name == "table" and not selection.is_given:
-            _print_results(opened, wide=output_format.wide)
+            _print_results(opened, queries, wide=output_format.wide)
             return
         rows = selection.rows(opened, default=_POINTS)
         if chart_file:
@@ -97,11 +99,9 @@ def show(
             write_result(rows, output_format)
 
 
-def _print_results(opened: "Experiment", *, wide: bool) -> None:
-    from traceql.runs.experiment.experiment import experiment_queries
+def _print_results(opened: "Experiment", queries: "Mapping[str, Query]", *, wide: bool) -> None:
     from traceql.runs.experiment.sentences import answers
 
-    queries = experiment_queries()
     for sentence in answers(opened):
         print_text(sentence.text, before="! " if sentence.warns else "  ")
     for name in (_POINTS, _FAILURES):

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from traceql.cli.console import print_status, print_table, print_text
-from traceql.cli.options import INPUT, PATH, accept_option, base_and_new, sides_arguments
+from traceql.cli.console import print_status, print_text
+from traceql.cli.options import (
+    INPUT,
+    PATH,
+    OutputFormat,
+    accept_option,
+    base_and_new,
+    sides_arguments,
+)
+from traceql.cli.output import write_dicts
 from traceql.errors import TraceqlError
 from traceql.runs.gate.criterion import NAME, criteria, found_config, read_config
 from traceql.runs.gate.reports import as_json, as_junit, as_markdown, as_text, text_lines
@@ -211,10 +219,6 @@ def _print_facts(facts: Sequence[Mapping[str, str]]) -> None:
 
 def _print_strata(runs: Sequence[Sequence[Mapping[str, Any]]]) -> None:
     """One row for each stratum: how many runs have it, and how many steps of it."""
-    import pyarrow as pa
-
-    from traceql.result import Result
-
     grain = "kv" if all(any(row["grain"] == "kv" for row in run) for run in runs) else "rows"
     found: dict[str, list[Mapping[str, Any]]] = {}
     for row in (row for run in runs for row in run if row["grain"] == grain):
@@ -232,7 +236,7 @@ def _print_strata(runs: Sequence[Sequence[Mapping[str, Any]]]) -> None:
         for stratum, each in ordered
     ]
     if rows:
-        print_table(Result(pa.Table.from_pylist(rows)))
+        write_dicts(rows, OutputFormat("table"))
 
 
 def _format_size(folder: Path) -> str:

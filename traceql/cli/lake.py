@@ -30,7 +30,6 @@ from traceql.util.text import format_count, one_line
 
 if TYPE_CHECKING:
     from traceql.runs.lake.add import Added
-    from traceql.runs.lake.executor.task import Executor
 
 _lake_option = click.option(
     "--lake",
@@ -116,14 +115,17 @@ def add(
     if executor == _PRINT:
         _print_commands(runs, lake, timeout, trace_processor, again=again)
         return
+    from traceql.runs.lake.executor.on_ray import OnRay
+    from traceql.runs.lake.executor.processes import Processes
     from traceql.runs.lake.fan_out import add_runs
 
+    on_ray = ray or executor == _RAY
     throughput = Throughput()
     failures = 0
     adding = add_runs(
         runs,
         lake,
-        _executor(executor, ray, jobs, timeout),
+        OnRay(ray or "auto", jobs, timeout) if on_ray else Processes(jobs),
         timeout_s=timeout,
         trace_processor=trace_processor,
         again=again,
@@ -154,18 +156,6 @@ def _print_commands(
         options += ["--trace-processor", str(trace_processor.absolute())]
     for line in commands(runs, lake, *options):
         click.echo(line)
-
-
-def _executor(
-    name: str | None, ray: str | None, jobs: int | None, timeout: float | None
-) -> "Executor":
-    if ray or name == _RAY:
-        from traceql.runs.lake.executor.on_ray import OnRay
-
-        return OnRay(ray or "auto", jobs, timeout)
-    from traceql.runs.lake.executor.processes import Processes
-
-    return Processes(jobs)
 
 
 def _format_added(added: "Added") -> str:

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import click
 
@@ -55,10 +55,27 @@ def validate_chart_file(path: Path | None) -> None:
         raise TraceqlError(f"cannot draw into '{path}'; its name must end in .html, .png or .svg")
 
 
-def _with_options(command: Any, options: list[Callable[[Any], Any]]) -> Any:
-    for option in reversed(options):
-        command = option(command)
-    return command
+def _adds(
+    options: list[Callable[[Any], Any]],
+    combine: Callable[[dict[str, Any]], dict[str, Any]] = lambda parameters: parameters,
+) -> Callable[[_Command], _Command]:
+    """A decorator that adds options to a command.
+
+    Args:
+        combine: replaces the parameters of the options by one value for all of them.
+    """
+
+    def add(command: _Command) -> _Command:
+        @wraps(command)
+        def run(*args: Any, **parameters: Any) -> Any:
+            return command(*args, **combine(parameters))
+
+        decorated: Any = run
+        for option in reversed(options):
+            decorated = option(decorated)
+        return cast(_Command, decorated)
+
+    return add
 
 
 # --- the format of rows --------------------------------------------------------------------------
@@ -101,20 +118,14 @@ def format_options(
             click.option("--wide", is_flag=True, help="With --format table: show all columns.")
         )
 
-    def add(command: _Command) -> _Command:
-        @wraps(command)
-        def run(
-            *args: Any, format_: str, spreadsheet_safe: bool, wide: bool = False, **parameters: Any
-        ) -> Any:
-            if spreadsheet_safe and format_ != "csv":
-                raise click.UsageError("--spreadsheet-safe needs --format csv")
-            chosen = OutputFormat(format_, spreadsheet_safe, wide)
-            return command(*args, output_format=chosen, **parameters)
+    def combine(parameters: dict[str, Any]) -> dict[str, Any]:
+        name, is_safe = parameters.pop("format_"), parameters.pop("spreadsheet_safe")
+        if is_safe and name != "csv":
+            raise click.UsageError("--spreadsheet-safe needs --format csv")
+        chosen = OutputFormat(name, is_safe, parameters.pop("wide", False))
+        return {**parameters, "output_format": chosen}
 
-        decorated: _Command = _with_options(run, options)
-        return decorated
-
-    return add
+    return _adds(options, combine)
 
 
 # --- a part of a run -----------------------------------------------------------------------------
@@ -166,29 +177,26 @@ class Part:
         return nullcontext(trace) if choice is None else trace.excerpt_of(choice)
 
 
-def part_options(command: _Command) -> _Command:
-    """Adds --from, --to, --steps and --sample: the parameter `run_part`."""
-    return part_options_except()(command)
-
-
 def part_options_except(*excluded: str) -> Callable[[_Command], _Command]:
-    """The same without options that the command has itself."""
+    """Adds --from, --to, --steps and --sample: the parameter `run_part`.
 
-    def add(command: _Command) -> _Command:
-        @wraps(command)
-        def run(*args: Any, **parameters: Any) -> Any:
-            part = Part(*(parameters.pop(f"part_{name}", None) for name in _PART_OPTIONS))
-            return command(*args, run_part=part, **parameters)
+    Args:
+        excluded: options that the command has itself.
+    """
+    options = [
+        click.option(f"--{name}", f"part_{name}", **more)
+        for name, more in _PART_OPTIONS.items()
+        if name not in excluded
+    ]
 
-        options = [
-            click.option(f"--{name}", f"part_{name}", **more)
-            for name, more in _PART_OPTIONS.items()
-            if name not in excluded
-        ]
-        decorated: _Command = _with_options(run, options)
-        return decorated
+    def combine(parameters: dict[str, Any]) -> dict[str, Any]:
+        part = Part(*(parameters.pop(f"part_{name}", None) for name in _PART_OPTIONS))
+        return {**parameters, "run_part": part}
 
-    return add
+    return _adds(options, combine)
+
+
+part_options = part_options_except()
 
 
 # --- the rows of a query or a statement ----------------------------------------------------------
@@ -245,39 +253,32 @@ def selection_options(*, sql: str, json: str) -> Callable[[_Command], _Command]:
         click.option("--sql", help=f"Show the rows of this statement. {sql}"),
     ]
     format_help = f"Output format, written to stdout. Without --query or --sql, json is {json}."
+    formats = format_options("table", "json", "csv", "parquet", help_text=format_help)
 
-    def add(command: _Command) -> _Command:
-        @wraps(command)
-        def run(
-            *args: Any, query: str | None, params: tuple[str, ...], sql: str | None, **more: Any
-        ) -> Any:
-            if query is not None and sql is not None:
-                raise click.UsageError("give --query or --sql, not both")
-            pairs = [param.partition("=") for param in params]
-            if wrong := [name for name, equals, _ in pairs if not equals]:
-                raise click.UsageError(f"--param {wrong[0]} has no value; write NAME=VALUE")
-            selection = Selection(query, {name: value for name, _, value in pairs}, sql)
-            return command(*args, selection=selection, **more)
+    def combine(parameters: dict[str, Any]) -> dict[str, Any]:
+        query, statement = parameters.pop("query"), parameters.pop("sql")
+        if query is not None and statement is not None:
+            raise click.UsageError("give --query or --sql, not both")
+        pairs = [param.partition("=") for param in parameters.pop("params")]
+        if wrong := [name for name, equals, _ in pairs if not equals]:
+            raise click.UsageError(f"--param {wrong[0]} has no value; write NAME=VALUE")
+        values = {name: value for name, _, value in pairs}
+        return {**parameters, "selection": Selection(query, values, statement)}
 
-        formats = format_options("table", "json", "csv", "parquet", help_text=format_help)
-        decorated: _Command = _with_options(formats(run), options)
-        return decorated
-
-    return add
+    return _adds([*options, formats], combine)
 
 
 # --- two sides of a comparison -------------------------------------------------------------------
 
 
-def sides_arguments(command: _Command) -> _Command:
-    """Adds BASE and NEW, and --base and --new for several repeats of each."""
-    options = [
+# BASE and NEW, and --base and --new for several repeats of each.
+sides_arguments = _adds(
+    [
         click.argument("paths", nargs=-1, type=INPUT, metavar="[BASE] [NEW]"),
         click.option("--base", multiple=True, type=INPUT, help="A repeat of BASE. Repeatable."),
         click.option("--new", multiple=True, type=INPUT, help="A repeat of NEW. Repeatable."),
     ]
-    decorated: _Command = _with_options(command, options)
-    return decorated
+)
 
 
 def base_and_new(

@@ -87,10 +87,12 @@ def write_result(
         _write_plain(_Batches(rows.schema, rows.to_batches()), output_format)
 
 
-def write_dicts(rows: list[dict[str, Any]], output_format: OutputFormat) -> None:
+def write_dicts(
+    rows: list[dict[str, Any]], output_format: OutputFormat, *, keys: Collection[str] = ()
+) -> None:
     import pyarrow as pa
 
-    write_result(Result(pa.Table.from_pylist(rows)), output_format)
+    write_result(Result(pa.Table.from_pylist(rows)), output_format, keys=keys)
 
 
 def write_query_list(queries: Mapping[str, Query], output_format: OutputFormat) -> None:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from traceql.cli.console import print_table, print_text
+from traceql.cli.console import print_text
 from traceql.cli.options import INPUT, PATH, OutputFormat, format_options
 from traceql.cli.output import write_dicts
-from traceql.result import Result
 from traceql.util.text import one_line
 from traceql.util.units import SIZE
 
@@ -139,14 +138,12 @@ def _print_tables(peaks: "PeaksDocument", names: Sequence[str], *, wide: bool) -
 
 
 def _print_rows(title: str, rows: list[dict[str, Any]], *, wide: bool) -> None:
-    import pyarrow as pa
 
     if rows:
         click.echo()
         print_text(one_line(title), bold=True)
         cells = [dict(_readable(name, value) for name, value in row.items()) for row in rows]
-        result = Result(pa.Table.from_pylist(cells))
-        print_table(result, keys=_KEYS, wide=wide, all_columns="--wide shows all")
+        write_dicts(cells, OutputFormat("table", wide=wide), keys=_KEYS)
 
 
 def _readable(name: str, value: Any) -> tuple[str, Any]:

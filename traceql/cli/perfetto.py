@@ -94,7 +94,7 @@ def ui(
     if new is not None:
         from traceql.present.ui.place import place_of_pair
 
-        with server, _open_pair(path, new, step) as pair, _enriched_pair(pair) as file:
+        with server, _open_pair(path, new, step) as pair, _export([pair.base, pair.new]) as file:
             _print_alignment(pair, path, new)
             page = make_page(file, server.address, place_of_pair(pair), _groups_of_pair(pair))
             _serve(server, page, browser=browser)
@@ -172,7 +172,7 @@ def _serve_enriched(
     from traceql.present.pftrace import RunView
     from traceql.present.ui.server import open_groups
 
-    with _temporary_export([RunView(trace)], trace.path.stem) as file:
+    with _export([RunView(trace)]) as file:
         _serve(server, make_page(file, server.address, place, open_groups(place)), browser=browser)
 
 
@@ -185,18 +185,12 @@ def _groups_of_pair(pair: "Pair") -> tuple[str, ...]:
 
 
 @contextmanager
-def _enriched_pair(pair: "Pair") -> Iterator[Path]:
-    runs = [pair.base, pair.new]
-    name = "-and-".join(run.trace.path.stem[:_NAME_LETTERS] for run in runs)
-    with _temporary_export(runs, name) as file:
-        yield file
-
-
-@contextmanager
-def _temporary_export(runs: Sequence["RunView"], name: str) -> Iterator[Path]:
+def _export(runs: Sequence["RunView"]) -> Iterator[Path]:
     """An enriched trace in a temporary file; the page shows its name."""
     from traceql.present.pftrace import export_runs
 
+    stems = [run.trace.path.stem for run in runs]
+    name = stems[0] if len(stems) == 1 else "-and-".join(stem[:_NAME_LETTERS] for stem in stems)
     with TemporaryDirectory(prefix="traceql-") as folder:
         yield export_runs(runs, Path(folder) / f"{name}.pftrace")
 

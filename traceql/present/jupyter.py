@@ -63,7 +63,8 @@ class _Cells:
             return []
         found = _WORD.search(before)
         word = found[0].lower() if found else ""
-        return [name for name in self._names if name.startswith(word) and _is_next(name, word)]
+        has_dot = "." in word
+        return [name for name in self._names if name.startswith(word) and ("." in name) == has_dot]
 
     def _open(self, name: str) -> None:
         held = self._shell.user_ns.get(name)
@@ -87,7 +88,3 @@ def _arguments(line: str) -> tuple[list[str], str | None]:
     if len(words) == at + 1:
         raise TraceqlError("-o needs a name, e.g. %%traceql run.duckdb -o rows")
     return words[:at] + words[at + 2 :], words[at + 1]
-
-
-def _is_next(name: str, word: str) -> bool:
-    return ("." in name) == ("." in word)

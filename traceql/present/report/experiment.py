@@ -75,14 +75,14 @@ def _top(found: Experiment, rows: list[dict[str, Any]]) -> str:
     questions = dict.fromkeys(row["question"] for row in rows if row["question"])
     listed = "".join(f"<li>{escape(question)}</li>" for question in questions)
     sentences = list(answers(found))
-    said, warned = (
+    results, warnings = (
         "".join(f"<p>{escape(one.text)}</p>" for one in sentences if one.warns == warns)
         for warns in (False, True)
     )
     return (
         (f'<ul class="questions">{listed}</ul>' if listed else "")
-        + f'<div class="verdict open">{said}</div>'
-        + (f'<div class="verdict slower">{warned}</div>' if warned else "")
+        + f'<div class="verdict open">{results}</div>'
+        + (f'<div class="verdict slower">{warnings}</div>' if warnings else "")
         + tiles_html(_tiles(found.sql(_BEST).rows()[0]))
     )
 

@@ -1,4 +1,4 @@
--- One slice over the whole excerpt that says which part of the run it is, above all ranks, and one per
+-- One slice over the whole excerpt, which names its part of the run, above all ranks, and one per
 -- window of a rank.
 WITH span AS (
     SELECT MIN(ts) AS ts, MAX(ts + dur) AS end_ts FROM excerpt_window
