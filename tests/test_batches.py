@@ -45,7 +45,7 @@ def tables(path: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spacing", [(",", ":"), (", ", ": "), None])
-@pytest.mark.parametrize("form", ["object", pytest.param("array", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("form", ["object", "array"])
 def test_a_file_cut_at_every_event_reads_as_one_that_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, spacing: tuple[str, str] | None
 ) -> None:

@@ -12,6 +12,8 @@ from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 import traceql
 from traceql.readers.trace_processor import module_cache
 
+pytestmark = pytest.mark.slow
+
 PID, TID = 100, 101
 MAIN, STREAM, SECOND_STREAM, WORKER = 1, 2, 3, 4  # tracks
 SECONDS = 1_790_857_026_000_000_000  # ns: large enough to lose digits in a double
@@ -118,7 +120,6 @@ def found(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in trace.select(sql)]
 
 
-@pytest.mark.slow
 def test_native_slices_keep_time_place_and_nesting(trace: traceql.Trace) -> None:
     slices = """
         SELECT
@@ -140,7 +141,6 @@ def test_native_slices_keep_time_place_and_nesting(trace: traceql.Trace) -> None
     assert found(trace, "SELECT base_time_ns, format FROM trace") == [(SECONDS, "perfetto")]
 
 
-@pytest.mark.slow
 def test_native_annotations_are_arguments(trace: traceql.Trace) -> None:
     args = [
         text and json.loads(text) for (text,) in found(trace, "SELECT args FROM slice ORDER BY ts")
@@ -154,7 +154,6 @@ def test_native_annotations_are_arguments(trace: traceql.Trace) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_native_kernels_have_their_launch_and_arrow(trace: traceql.Trace) -> None:
     assert found(
         trace,
@@ -180,13 +179,11 @@ def test_native_kernels_have_their_launch_and_arrow(trace: traceql.Trace) -> Non
     assert found(trace, arrows) == [("cudaLaunchKernel", "nvjet_sm90_gemm")]
 
 
-@pytest.mark.slow
 def test_native_ledger_tells_of_slices_without_an_end(trace: traceql.Trace) -> None:
     checks = """SELECT value, total, ok FROM ledger WHERE check_name = 'slices without an end'"""
     assert found(trace, checks) == [(1, 5, None)]
 
 
-@pytest.mark.slow
 def test_native_kernels_that_overlap_count_once(trace: traceql.Trace) -> None:
     (row,) = trace.run("time.breakdown").rows()
     assert (row["window_ns"], row["computing_ns"], row["idle_ns"]) == (11, 11, 0)
@@ -200,7 +197,6 @@ def test_a_native_trace_cut_off_within_a_packet_is_refused(tmp_path: Path) -> No
         traceql.load(cut, tmp_path / "cut.duckdb")
 
 
-@pytest.mark.slow
 def test_json_called_native_is_read_as_json(tmp_path: Path) -> None:
     events = [traces.kernel(ts=1.001, dur=2, stream=0), traces.kernel(ts=9, dur=2, stream=7)]
     path = traces.write(tmp_path / "rank0.pftrace", *events)

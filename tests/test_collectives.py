@@ -17,6 +17,8 @@ from needed_tables import only_tables
 
 import traceql
 
+pytestmark = pytest.mark.slow
+
 Event = dict[str, Any]
 
 BUNDLED = "qwen3-32b-tp4-graph-nccl"
@@ -117,21 +119,11 @@ def matched_by_order(trace: traceql.Trace) -> None:
 # --- real traces -------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "run",
-    [
-        BUNDLED,
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in (
-                LATE_RANK,
-                "qwen3-8b-tp2-eager-stack-4layers",
-                "qwen3-30b-a3b-tp2-ep-eager-stack-6layers",
-            )
-        ),
-    ],
-)
+    [BUNDLED, LATE_RANK, "qwen3-8b-tp2-eager-stack-4layers",
+     "qwen3-30b-a3b-tp2-ep-eager-stack-6layers"],
+)  # fmt: skip
 def test_waiting_and_transfer_equal_those_of_the_files(run: str) -> None:
     trace = databases.trace(run)
     matched_by_order(trace)
@@ -150,7 +142,6 @@ def test_waiting_and_transfer_equal_those_of_the_files(run: str) -> None:
         assert [(r["wait_ns"], r["wait_ns"] + r["transfer_ns"]) for r in rows] == operations
 
 
-@pytest.mark.slow
 def test_one_late_host_is_told_apart_from_moving_bytes() -> None:
     trace = databases.trace(LATE_RANK)
     skew = trace.run("comm.skew").rows()
@@ -166,7 +157,6 @@ def test_one_late_host_is_told_apart_from_moving_bytes() -> None:
     assert "and other ranks wait 175.6 ms for it" in first["finding"]
 
 
-@pytest.mark.slow
 def test_serving_waits_for_the_host_of_rank_0() -> None:
     trace = databases.trace(databases.SERVING)
     first, second = trace.run("comm.skew").rows()
@@ -181,7 +171,6 @@ def test_serving_waits_for_the_host_of_rank_0() -> None:
     assert idle[0] - idle[1] == pytest.approx(first["cost_ns"] - second["cost_ns"], rel=0.05)
 
 
-@pytest.mark.slow
 def test_sends_match_receives() -> None:
     trace = databases.trace("qwen3-8b-pp2-graph")
     rows = trace.sql("""
@@ -203,7 +192,7 @@ def test_sends_match_receives() -> None:
         assert receive["end_ts"] > send["ts"]  # nothing is received before it is sent
 
 
-@pytest.mark.parametrize("run", [BUNDLED, pytest.param(databases.SERVING, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("run", [BUNDLED, databases.SERVING])
 def test_wait_and_transfer_add_up(run: str) -> None:
     wrong = databases.trace(run).sql("""
         FROM collective
@@ -213,7 +202,6 @@ def test_wait_and_transfer_add_up(run: str) -> None:
     assert wrong.rows() == []
 
 
-@pytest.mark.slow
 def test_a_missing_rank_leaves_what_is_not_known_empty(tmp_path: Path) -> None:
     documents = files(BUNDLED)
     del documents[2]
@@ -238,7 +226,6 @@ def test_a_missing_rank_leaves_what_is_not_known_empty(tmp_path: Path) -> None:
 # --- clocks ------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("shift_us", "drift"), [(-6_400.5, 0.0), (2_500_000.0, 40e-6)])
 def test_a_shifted_and_stretched_clock_is_recovered(
     tmp_path: Path, shift_us: float, drift: float
@@ -282,7 +269,6 @@ def check_recovered(
             assert abs(waits[rank] - truth) < tolerance * (truth + transfer)
 
 
-@pytest.mark.slow
 def test_an_uncertain_clock_marks_what_it_cannot_tell(tmp_path: Path) -> None:
     documents = files(BUNDLED)
     documents[1] = moved(documents[1], lambda ts: ts + 777.0)
@@ -326,7 +312,6 @@ def without(document: dict[str, Any], dropped: Callable[[Event], bool]) -> dict[
     return document | {"traceEvents": kept}
 
 
-@pytest.mark.slow
 def test_lost_operations_are_lost_alone(tmp_path: Path) -> None:
     documents = files(BUNDLED)
     with_numbers(documents)
@@ -361,7 +346,6 @@ def files_of(folder: Path, *ranks: list[Event]) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_groups_at_once_do_not_mix(tmp_path: Path) -> None:
     """Two pairs of tensor-parallel ranks, and pairs across them: each finds its own."""
 
@@ -383,7 +367,6 @@ def test_groups_at_once_do_not_mix(tmp_path: Path) -> None:
             assert " ".join(map(str, row["ranks"])) == row["label"]
 
 
-@pytest.mark.slow
 def test_more_bytes_than_64_bits_hold_are_unknown(tmp_path: Path) -> None:
     elements = [2**62 if n == 3 else 1_000 for n in range(6)]  # of two bytes each
     ranks = [
@@ -399,7 +382,6 @@ def test_more_bytes_than_64_bits_hold_are_unknown(tmp_path: Path) -> None:
         assert [row["bytes"] for row in rows] == known * 2
 
 
-@pytest.mark.slow
 def test_sequence_numbers_decide_where_the_profiler_has_them(tmp_path: Path) -> None:
     first = [nccl("allreduce", ts=100 * n, dur=50, ranks=[0, 1], Seq=n) for n in range(8)]
     second = [
@@ -418,7 +400,6 @@ def test_sequence_numbers_decide_where_the_profiler_has_them(tmp_path: Path) -> 
         ]
 
 
-@pytest.mark.slow
 def test_what_cannot_be_one_operation_is_not_matched(tmp_path: Path) -> None:
     """No all-reduce ends on one rank before it begins on another."""
     first = [nccl("allreduce", ts=1000 * n, dur=10, ranks=[0, 1]) for n in range(6)]
@@ -431,7 +412,6 @@ def test_what_cannot_be_one_operation_is_not_matched(tmp_path: Path) -> None:
         assert [r["ts"] for r in rows if r["match_id"] is None] == [3_000_000, 3_400_000]
 
 
-@pytest.mark.slow
 def test_bandwidth_is_that_of_nccl_tests(tmp_path: Path) -> None:
     """4 ranks, 2 MB; three wait 10 us for the last, all end 40 us after it has come."""
     factors = {"allreduce": 1.5, "_allgather_base": 0.75, "reduce_scatter": 0.75, "broadcast": 1.0}
@@ -457,7 +437,6 @@ def test_bandwidth_is_that_of_nccl_tests(tmp_path: Path) -> None:
 # --- measured with CUDA events -----------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("gpus", [2, 4])
 def test_bandwidth_agrees_with_cuda_events(gpus: int) -> None:
     """benchmarks/collectives.py timed loops of calls by events while the profiler recorded.
@@ -508,11 +487,7 @@ def rhythm(rank: int, *, ahead_us: float, scatter_us: float, calls: int = 40) ->
     return events
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "scatter_us",
-    [5, 20, 60],
-)
+@pytest.mark.parametrize("scatter_us", [5, 20, 60])
 def test_a_steady_rhythm_fits_at_every_shift_and_the_nearest_is_taken(
     tmp_path: Path, scatter_us: float
 ) -> None:
@@ -524,7 +499,6 @@ def test_a_steady_rhythm_fits_at_every_shift_and_the_nearest_is_taken(
         assert len(matches(trace)) == 40
 
 
-@pytest.mark.slow
 def test_clocks_that_were_never_compared_make_nothing_reliable(tmp_path: Path) -> None:
     ranks = [rhythm(rank, ahead_us=900.0 * rank, scatter_us=0, calls=4) for rank in range(2)]
     with traceql.open(files_of(tmp_path, *ranks)) as trace:
@@ -537,7 +511,6 @@ def test_clocks_that_were_never_compared_make_nothing_reliable(tmp_path: Path) -
         assert found <= {"GPU idle", "communication"}
 
 
-@pytest.mark.slow
 def test_late_receives_are_no_difference_of_clocks(tmp_path: Path) -> None:
     """Receives posted 200 us after the send, steadily: late, and not another clock."""
     to: dict[str, Any] = {"Dst Rank": 1}
@@ -550,7 +523,6 @@ def test_late_receives_are_no_difference_of_clocks(tmp_path: Path) -> None:
         assert late == [{"late_ns": 200_000}]
 
 
-@pytest.mark.slow
 def test_ranks_whose_clocks_differ_are_on_several_hosts(tmp_path: Path) -> None:
     documents = files(BUNDLED)
     documents[3] = moved(documents[3], lambda ts: ts + 700)

@@ -49,7 +49,6 @@ def test_narrow_kernels_of_a_configuration_of_wide_weights(tmp_path: Path) -> No
         assert missing(trace, "lm_head", column="hbm_bytes") == {(None, True)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", [None, "awq"])
 def test_kernels_for_packed_weights(tmp_path: Path, method: str | None) -> None:
     stored = {"quant_method": method, "bits": 4, "group_size": 128} if method else None
@@ -62,7 +61,6 @@ def test_kernels_for_packed_weights(tmp_path: Path, method: str | None) -> None:
 NO_SIGN = "kernels of the quantization that the model configuration states"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "method", "said"),
     [
@@ -85,7 +83,6 @@ def test_kernels_must_show_the_stated_quantization(
         assert missing(trace, *PRODUCTS) == {(said, True)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -103,7 +100,6 @@ def test_a_configuration_without_sizes(tmp_path: Path, change: dict[str, Any], s
         assert (text[: len(said)], known) == (said, False)
 
 
-@pytest.mark.slow
 def test_attention_needs_the_lengths_of_requests(tmp_path: Path) -> None:
     with loaded(tmp_path, "qwen3_fp8-graph") as trace:
         assert missing(trace, "attention") == {("KV lengths", False)}

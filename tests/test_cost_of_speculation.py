@@ -8,6 +8,8 @@ import pytest
 
 import traceql
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parent / "data"
 LAYERS, HEADS, HEAD_DIM, HIDDEN, WORDS = 36, 32, 128, 4096, 151_936
 
@@ -32,7 +34,6 @@ def iterations() -> list[list[tuple[int, int]]]:
     ]
 
 
-@pytest.mark.slow
 def test_each_drafted_token_attends_to_all_before_it(
     trace: traceql.Trace, iterations: list[list[tuple[int, int]]]
 ) -> None:
@@ -54,7 +55,6 @@ def test_each_drafted_token_attends_to_all_before_it(
     assert all(row["flops"] == by_hand for row in found)
 
 
-@pytest.mark.slow
 def test_all_drafted_tokens_have_logits(
     trace: traceql.Trace, iterations: list[list[tuple[int, int]]]
 ) -> None:

@@ -9,6 +9,8 @@ from command_line import called
 
 import traceql
 
+pytestmark = pytest.mark.slow
+
 SECOND = 1_000_000  # us, the unit of a trace
 
 
@@ -27,7 +29,6 @@ def found(folder: Path) -> list[str]:
         ]
 
 
-@pytest.mark.slow
 def test_ranks_that_do_not_overlap_are_told_once_they_are_loaded(tmp_path: Path) -> None:
     recorded(tmp_path, 0, 3 * SECOND, 0.5 * SECOND)
     loading = called("load", tmp_path, "-o", tmp_path / "run.duckdb")
@@ -41,7 +42,6 @@ def test_ranks_that_do_not_overlap_are_told_once_they_are_loaded(tmp_path: Path)
     ]
 
 
-@pytest.mark.slow
 def test_clocks_of_two_machines_say_nothing_of_the_time(tmp_path: Path) -> None:
     recorded(tmp_path, 0, 7_200 * SECOND)
     loading = called("load", tmp_path, "-o", tmp_path / "run.duckdb")
@@ -49,7 +49,6 @@ def test_clocks_of_two_machines_say_nothing_of_the_time(tmp_path: Path) -> None:
     assert found(tmp_path) == []
 
 
-@pytest.mark.slow
 def test_ranks_of_one_run_overlap(tmp_path: Path) -> None:
     recorded(tmp_path, 0, 0.9 * SECOND)
     traceql.load(tmp_path, tmp_path / "run.duckdb")

@@ -378,7 +378,7 @@ def test_an_excerpt_can_be_cut_again() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [TP4, pytest.param("qwen3-8b-pp2-graph", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [TP4, "qwen3-8b-pp2-graph"])
 def test_kernels_of_cut_layers_are_those_of_one_cut(name: str) -> None:
     whole = databases.trace(name)
     kernels = "SELECT id, step_id, pass, layer, role FROM kernel ORDER BY id"

@@ -42,15 +42,7 @@ def test_an_excerpt_is_a_database_that_says_what_it_has(database: Path, part: Pa
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        ["info"],
-        ["run", "kernels.top"],
-        ["sql"],
-        ["check"],
-        ["diff"],
-        pytest.param(["report"], marks=pytest.mark.slow),
-    ],
+    "command", [["info"], ["run", "kernels.top"], ["sql"], ["check"], ["diff"], ["report"]]
 )
 def test_every_command_says_it(part: Path, tmp_path: Path, command: list[str]) -> None:
     more: dict[str, list[str | Path]] = {
@@ -64,7 +56,6 @@ def test_a_database_of_a_whole_run_says_nothing(database: Path) -> None:
     assert called("run", "kernels.top", database).stderr.startswith(b"20 of ")
 
 
-@pytest.mark.slow
 def test_commands_make_the_excerpt_themselves(database: Path, part: Path) -> None:
     asked = ("run", "kernels.top", database, "--limit", "0", "--format", "json")
     done = called(*asked, "--steps", "3")
@@ -77,14 +68,12 @@ def test_commands_make_the_excerpt_themselves(database: Path, part: Path) -> Non
     assert lines(done.stdout) == ["n", str(expected)]
 
 
-@pytest.mark.slow
 def test_step_of_a_query_is_its_own(database: Path) -> None:
     """--steps says what the excerpt has, --step what of it the query shows."""
     asked = ("run", "kernels.top", database, "--limit", "0", "--format", "json", "--step", "3")
     assert called(*asked, "--steps", "3-4").stdout == called(*asked).stdout
 
 
-@pytest.mark.slow
 def test_an_excerpt_is_replaced_and_nothing_else(
     database: Path, part: Path, tmp_path: Path
 ) -> None:
@@ -117,7 +106,6 @@ def refused(told: bytes) -> str:
     return last
 
 
-@pytest.mark.slow
 def test_a_lake_takes_whole_runs(part: Path, database: Path, tmp_path: Path) -> None:
     done = called("lake", "add", part, "--lake", tmp_path / "lake")
     assert done.returncode == 1
@@ -144,7 +132,6 @@ def test_mistakes_are_one_line_and_write_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_what_is_too_large_is_told_and_not_cut(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +157,6 @@ def test_times_are_read_exactly(text: str, ns: int) -> None:
     assert nanoseconds(option(ns)) == ns
 
 
-@pytest.mark.slow
 def test_assistants_are_told(part: Path) -> None:
     runs = Databases([part])
     answers_of_tools = [

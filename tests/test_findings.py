@@ -14,6 +14,8 @@ from unions import gpu_activity, length, union
 
 import traceql
 
+pytestmark = pytest.mark.slow
+
 ONE_RANK = "qwen3-8b-tp1-graph"
 
 
@@ -31,7 +33,6 @@ def kinds(trace: traceql.Trace) -> dict[str, list[str]]:
 # --- as recorded -------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_transfers_that_nothing_hides_are_all_that_is_told_of_a_balanced_run() -> None:
     """Transfers of the file without what compute kernels hide and without waiting."""
     trace = databases.trace(BUNDLED)
@@ -55,7 +56,6 @@ def test_transfers_that_nothing_hides_are_all_that_is_told_of_a_balanced_run() -
     assert kinds(trace).keys() == {"communication"}
 
 
-@pytest.mark.slow
 def test_products_that_lag_are_named_in_order_of_what_they_lose() -> None:
     """Weights of Qwen3-8B at 4.8 TB/s: 755, 252, 377 and 259 us, of 1,078, 460, 579 and 299 us.
 
@@ -93,14 +93,12 @@ def test_one_rank_has_nobody_to_wait_for() -> None:
     ]
 
 
-@pytest.mark.slow
 def test_a_pipeline_is_told_as_one() -> None:
     found = kinds(databases.trace("qwen3-8b-pp2-graph"))
     assert next(iter(found)) == "PP efficiency"
     assert not {"late rank", "uneven waiting", "communication"} & set(found)
 
 
-@pytest.mark.slow
 def test_an_eager_run_is_host_bound_once() -> None:
     """No step uses graphs: prefill and decode have one cause, and the saving is an upper limit."""
     trace = databases.trace("qwen3-0.6b-tp1-eager")
@@ -118,7 +116,6 @@ def test_an_eager_run_is_host_bound_once() -> None:
 # --- the root cause of a serving run -----------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_serving_loses_its_time_to_the_host_in_mixed_steps_without_graphs() -> None:
     """Gaps and waits are summed anew: idle time by the gap's own step and rank, and waiting, from
     the starts of an operation on both ranks, by the step and rank that it was for.
@@ -192,7 +189,6 @@ def waits_for_hosts(trace: traceql.Trace) -> list[dict[str, Any]]:
     ).rows()
 
 
-@pytest.mark.slow
 def test_links_are_judged_by_large_messages() -> None:
     """By events the middle size reaches 61% of 450 GB/s in all_reduce, 45% in reduce_scatter."""
     with traceql.open(*sorted((DATA / "nccl-2gpu").glob("rank*.gz"))) as trace:
@@ -218,7 +214,6 @@ def changed(
         return kinds(trace)
 
 
-@pytest.mark.slow
 def test_padding_of_graphs(tmp_path: Path) -> None:
     """Four steps say that they had one token, and wrote the keys of four; one had and wrote two."""
 
@@ -231,7 +226,6 @@ def test_padding_of_graphs(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_kernels_that_no_rule_knows(tmp_path: Path) -> None:
     def change(_rank: int, event: Event) -> Event:
         return event | {"name": event["name"].replace("nvjet", "mystery")}
@@ -241,7 +235,6 @@ def test_kernels_that_no_rule_knows(tmp_path: Path) -> None:
     assert "No event was lost" in found["broken ledger"][0]
 
 
-@pytest.mark.slow
 def test_a_slow_profiler(tmp_path: Path) -> None:
     facts = {"schema_version": 1, "kind": "program", "status": "complete"}
     overhead = {"profiled_ns": 125 * 10**7, "unprofiled_ns": 10**9, "overhead_pct": 25.0}
@@ -261,7 +254,6 @@ def test_a_slow_profiler(tmp_path: Path) -> None:
 # --- small traces ------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_host_that_waits_for_the_gpu(tmp_path: Path) -> None:
     """10 kernels of 10 us; after each the host synchronizes for 20 us more."""
     events = []
@@ -283,7 +275,6 @@ def test_a_host_that_waits_for_the_gpu(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_copies_that_nothing_hides(tmp_path: Path) -> None:
     events = [
         event
@@ -340,7 +331,6 @@ def opened(folder: Path, ranks: list[list[Event]]) -> dict[str, list[str]]:
         return kinds(trace)
 
 
-@pytest.mark.slow
 def test_one_late_rank_is_named(tmp_path: Path) -> None:
     """20 operations, 200 us late each: the other three wait 4 ms of about 19.8.
 
@@ -354,14 +344,12 @@ def test_one_late_rank_is_named(tmp_path: Path) -> None:
     assert "uneven waiting" not in found
 
 
-@pytest.mark.slow
 def test_ranks_that_are_late_in_turns_are_not_blamed(tmp_path: Path) -> None:
     found = opened(tmp_path, collectives(late=None, waits_us=200, host=False))
     assert "late rank" not in found
     assert len(found["uneven waiting"]) == 1
 
 
-@pytest.mark.slow
 def test_hidden_communication_is_not_mentioned(tmp_path: Path) -> None:
     """All-reduces of 40% of the time, each under a running kernel of another stream."""
     ranks = []
@@ -384,7 +372,6 @@ def test_hidden_communication_is_not_mentioned(tmp_path: Path) -> None:
     assert opened(tmp_path, ranks) == {}
 
 
-@pytest.mark.slow
 def test_a_gap_after_the_launch_is_not_laid_on_the_host(tmp_path: Path) -> None:
     """The host launches 40 us after the gap began and copies from then on; 10 ms later it starts.
 

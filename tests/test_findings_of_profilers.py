@@ -10,6 +10,8 @@ from databases import ROOT
 
 import traceql
 
+pytestmark = pytest.mark.slow
+
 _WHOLE_GRAPHS = ROOT / "tests" / "data" / "nsys" / "qwen3-8b-2layers-graph-whole.sqlite.gz"
 
 
@@ -24,7 +26,6 @@ def host_bound(path: Path, target: Path) -> list[tuple[str, str]]:
         ]
 
 
-@pytest.mark.slow
 def test_steps_in_graphs_that_were_not_recorded_are_no_full_graphs(tmp_path: Path) -> None:
     prefill, decode = host_bound(_WHOLE_GRAPHS, tmp_path / "run.duckdb")
     assert prefill[0].startswith(
@@ -36,7 +37,6 @@ def test_steps_in_graphs_that_were_not_recorded_are_no_full_graphs(tmp_path: Pat
     )
 
 
-@pytest.mark.slow
 def test_an_npu_has_acl_graphs(tmp_path: Path) -> None:
     """Three tasks, each of which is launched 400 ns after the one before ended."""
     folder = tmp_path / "in"
@@ -56,7 +56,6 @@ def test_an_npu_has_acl_graphs(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "subject"), [(1, "The only step runs"), (2, "All steps run")])
 def test_a_gpu_of_amd_has_hip_graphs(tmp_path: Path, steps: int, subject: str) -> None:
     records = []
@@ -76,7 +75,6 @@ def test_a_gpu_of_amd_has_hip_graphs(tmp_path: Path, steps: int, subject: str) -
     assert advice == "Use HIP graphs: remove enforce_eager"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Pageable", "Pinned"])
 def test_pinned_memory_is_advised_where_copies_are_from_other_memory(
     kind: str, tmp_path: Path

@@ -24,6 +24,8 @@ import traceql
 from traceql.database.loading.model_config import write_model_config
 from traceql.sql.execute import create_sources
 
+pytestmark = pytest.mark.slow
+
 # --- configuration and files -----------------------------------------------------------------
 
 
@@ -50,7 +52,6 @@ RANGES = {
 }
 
 
-@pytest.mark.slow
 def test_only_layers_of_the_decoder_are_named_by_ranges(tmp_path: Path) -> None:
     events = []
     for n, name in enumerate(RANGES):
@@ -80,7 +81,6 @@ def healthy() -> Tables:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "damage"),
     [
@@ -110,7 +110,6 @@ def test_checks_fail_on_damaged_databases(check: str, damage: str, healthy: Tabl
 # --- answers, counted by hand ----------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_answers_are_those_counted_from_the_letters() -> None:
     letters = whole()
     durations = [1 + n % 4 for n in range(len(letters))]  # us, no longer than a slot
@@ -165,7 +164,6 @@ def test_answers_are_those_counted_from_the_letters() -> None:
     ] * 2  # fmt: skip
 
 
-@pytest.mark.slow
 def test_a_layer_that_waited_is_slow_by_idle_time() -> None:
     letters = whole(count=8)
     events = forward(letters, ts=0)

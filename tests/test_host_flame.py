@@ -17,6 +17,8 @@ import traceql
 from traceql.result.chart.draw import drawn
 from traceql.sql.query import query_named, shipped_queries
 
+pytestmark = pytest.mark.slow
+
 CHANNELS = query_named("host.flame", shipped_queries()).head.chart
 THREAD = "rank 0"
 
@@ -51,7 +53,6 @@ def tree(trace: traceql.Trace, **parameters: Any) -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
-@pytest.mark.slow
 def test_events_of_one_name_in_one_stack_are_one_row_and_are_divided_between_phases(
     two_steps: traceql.Trace,
 ) -> None:
@@ -79,7 +80,6 @@ def test_events_of_one_name_in_one_stack_are_one_row_and_are_divided_between_pha
     ]
 
 
-@pytest.mark.slow
 def test_small_frames_become_a_remainder_of_the_frame_around_them(
     two_steps: traceql.Trace,
 ) -> None:
@@ -97,7 +97,6 @@ def test_small_frames_become_a_remainder_of_the_frame_around_them(
     ]
 
 
-@pytest.mark.slow
 def test_events_that_overlap_without_nesting_count_once(tmp_path: Path) -> None:
     """An annotation that begins in one frame and ends after it, as vLLM's do between two frames."""
     events = (
@@ -188,7 +187,6 @@ def odd_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run.duckdb"
 
 
-@pytest.mark.slow
 def test_folded_stacks_have_one_line_for_each_stack_whatever_the_names(odd_names: Path) -> None:
     written = output("run", "host.flame", odd_names, "--format", "folded")
     around = (THREAD, "(no phase)")
@@ -199,7 +197,6 @@ def test_folded_stacks_have_one_line_for_each_stack_whatever_the_names(odd_names
     }
 
 
-@pytest.mark.slow
 def test_any_statement_with_stacks_can_be_folded(odd_names: Path) -> None:
     statement = (
         "SELECT * FROM (VALUES (2, 'a;b'), (0, 'a'), (NULL, 'c'), (5, NULL)) s(own_ns, stack)"
@@ -213,7 +210,6 @@ def test_any_statement_with_stacks_can_be_folded(odd_names: Path) -> None:
         assert why in refusal("sql", odd_names, f"SELECT {columns}", "--format", "folded")
 
 
-@pytest.mark.slow
 def test_without_host_events_it_says_why(tmp_path: Path) -> None:
     loaded(tmp_path, [kernel(ts=0, dur=1)]).close()
     for format_ in ("table", "folded"):
@@ -235,7 +231,6 @@ def frames(table: pa.Table, width: int = 720) -> list[dict[str, Any]]:
     return list(rows)
 
 
-@pytest.mark.slow
 def test_trees_are_drawn_below_each_other_with_the_outermost_frame_on_top(tmp_path: Path) -> None:
     with loaded(tmp_path, TWO_STEPS, TWO_STEPS) as trace:
         rows = frames(trace.run("host.flame", min_pct=0).arrow())

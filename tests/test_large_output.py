@@ -35,7 +35,6 @@ def test_a_long_table_ends_and_says_how_many_rows_are_left(database: Path) -> No
     assert (whole.stdout, whole.stderr) == (done.stdout, b"")
 
 
-@pytest.mark.slow
 def test_batches_make_one_document(database: Path) -> None:
     """Several batches, of whose last row alone the text is long."""
     statement = "SELECT range AS n, [range] AS l, 'é' || range AS t FROM range(10000)"
@@ -52,13 +51,7 @@ def test_no_rows_are_an_empty_list_and_a_header(database: Path) -> None:
     assert output("sql", database, statement, "--format", "csv") == "a,b\n"
 
 
-@pytest.mark.parametrize(
-    "format_",
-    [
-        pytest.param(one, marks=[] if one in ("csv", "parquet") else [pytest.mark.slow])
-        for one in _FORMATS
-    ],
-)
+@pytest.mark.parametrize("format_", _FORMATS)
 def test_an_error_in_a_late_row_is_one_line(format_: str, database: Path) -> None:
     statement = (
         "SELECT CASE WHEN range = 290000 THEN error('too late') END AS x, range AS n"
@@ -69,7 +62,6 @@ def test_an_error_in_a_late_row_is_one_line(format_: str, database: Path) -> Non
     assert done.stderr == b"traceql: Invalid Input Error: too late\n"
 
 
-@pytest.mark.slow
 def test_the_last_row_decides_the_type_of_a_wide_integer(database: Path) -> None:
     statement = (
         "SELECT CASE WHEN range < 100000 THEN 5 ELSE {} END::HUGEINT AS n FROM range(100001)"
@@ -81,7 +73,6 @@ def test_the_last_row_decides_the_type_of_a_wide_integer(database: Path) -> None
         assert (int(table["n"][0].as_py()), int(table["n"][100_000].as_py())) == (5, last)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("format_", _FORMATS)
 def test_memory_does_not_grow_with_the_rows(format_: str, database: Path) -> None:
     """Held in memory, so many rows of these take 200 MB as Arrow alone."""
@@ -101,14 +92,8 @@ def test_memory_does_not_grow_with_the_rows(format_: str, database: Path) -> Non
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("queries",),
-        *(
-            pytest.param(arguments, marks=pytest.mark.slow)
-            for arguments in [
-                ("--version",), ("run", "--help"), ("info", "DB"), ("check", "DB"),
-                *(("sql", "DB", "FROM range(100000)", "--format", f) for f in ("csv", *_BUT_CSV)),
-            ]
-        ),
+        ("queries",), ("--version",), ("run", "--help"), ("info", "DB"), ("check", "DB"),
+        *(("sql", "DB", "FROM range(100000)", "--format", f) for f in ("csv", *_BUT_CSV)),
     ],
 )  # fmt: skip
 def test_output_that_cannot_be_written_is_one_line(

@@ -11,6 +11,8 @@ import pytest
 import traceql
 from traceql.util.resources import CHECKS, EXAMPLES
 
+pytestmark = pytest.mark.slow
+
 OURS = {  # name: layers that each rank holds, as the model's configuration has them
     "qwen3-0.6b-tp1-eager": 28,
     "qwen3-30b-a3b-tp2-ep-eager-stack-6layers": 6,
@@ -23,7 +25,6 @@ OURS = {  # name: layers that each rank holds, as the model's configuration has 
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", OURS)
 def test_every_check_passes_on_our_traces(name: str) -> None:
     trace = databases.trace(name)
@@ -33,7 +34,6 @@ def test_every_check_passes_on_our_traces(name: str) -> None:
     assert held == [{"layers": OURS[name]}]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "count"),
     [("mi300x-sglang", 36), ("b200-vllm-moe-eager", 36), ("mi300x-resnet-training", 0)],
@@ -56,7 +56,6 @@ LAUNCHED = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", LAUNCHED)
 def test_modules_of_others_name_roles(name: str) -> None:
     trace = databases.trace(name)
@@ -79,7 +78,6 @@ def test_modules_of_others_name_roles(name: str) -> None:
     assert row["n"] == (36 if name.startswith("b200") else 0)
 
 
-@pytest.mark.slow
 def test_pipeline_stages_number_layers_of_the_whole_model() -> None:
     trace = databases.trace("qwen3-8b-pp2-graph")
     spans = trace.sql(
@@ -95,7 +93,6 @@ def test_pipeline_stages_number_layers_of_the_whole_model() -> None:
     assert sides == [{"rank": 0, "role": "pp_send"}, {"rank": 1, "role": "pp_recv"}]
 
 
-@pytest.mark.slow
 def test_configuration_is_checked_not_forced(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     for layers_, expected in ((36, True), (40, False)):
@@ -113,7 +110,6 @@ def test_configuration_is_checked_not_forced(tmp_path: Path) -> None:
     assert not (tmp_path / "y.duckdb").exists()
 
 
-@pytest.mark.slow
 def test_graph_nodes_come_before_the_sequence(tmp_path: Path) -> None:
     (source,) = (EXAMPLES / "qwen3-8b-tp1-graph").glob("*.json.gz")
     trace = json.loads(gzip.decompress(source.read_bytes()))
@@ -132,7 +128,6 @@ def test_graph_nodes_come_before_the_sequence(tmp_path: Path) -> None:
         assert rows.rows() == [{"layer": 3, "role": "kv_write"}]
 
 
-@pytest.mark.slow
 def test_annotated_ranges_name_layers(tmp_path: Path) -> None:
     import traces
 

@@ -17,6 +17,8 @@ from shared_files import shared_file
 import traceql
 from traceql.errors import DatabaseError
 
+pytestmark = pytest.mark.slow
+
 # Writes into a table of its own, which stays in the write-ahead log, and waits.
 _WRITES = """
 import duckdb, sys, time
@@ -58,7 +60,6 @@ def ranks(database: Path) -> list[int]:
         return [row["rank"] for row in trace.sql("SELECT rank FROM trace ORDER BY rank")]
 
 
-@pytest.mark.slow
 def test_a_locked_database_is_told_with_its_holder(database: Path, tmp_path: Path) -> None:
     with writer(database) as process:
         for command in (("info", database), ("load", one_rank(tmp_path, 1), "-o", database)):
@@ -67,7 +68,6 @@ def test_a_locked_database_is_told_with_its_holder(database: Path, tmp_path: Pat
             assert "no traceql database" not in said
 
 
-@pytest.mark.slow
 def test_a_database_that_this_process_writes_is_told(database: Path) -> None:
     with duckdb.connect(str(database)), pytest.raises(DatabaseError) as refused:
         traceql.open(database)
@@ -76,14 +76,12 @@ def test_a_database_that_this_process_writes_is_told(database: Path) -> None:
     )
 
 
-@pytest.mark.slow
 def test_an_open_trace_does_not_hinder_a_load(database: Path, tmp_path: Path) -> None:
     with traceql.open(database) as trace:
         traceql.load(one_rank(tmp_path, 1), database)
         assert len(trace.sql("FROM trace")) == 1  # as it was opened
 
 
-@pytest.mark.slow
 def test_who_opens_a_replaced_database_again_reads_the_new_one(
     database: Path, tmp_path: Path
 ) -> None:
@@ -95,7 +93,6 @@ def test_who_opens_a_replaced_database_again_reads_the_new_one(
         assert len(old.sql("FROM trace")) == 1
 
 
-@pytest.mark.slow
 def test_a_log_of_a_killed_program_is_brought_in_and_not_lost(
     database: Path, tmp_path: Path
 ) -> None:
@@ -115,7 +112,6 @@ def test_a_log_of_a_killed_program_is_brought_in_and_not_lost(
         assert con.execute("SELECT answer FROM mine").fetchall() == [(42,)]
 
 
-@pytest.mark.slow
 def test_a_log_without_its_database_is_not_left_beside_a_new_one(
     database: Path, tmp_path: Path
 ) -> None:
@@ -127,7 +123,6 @@ def test_a_log_without_its_database_is_not_left_beside_a_new_one(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rank0.json", "run.duckdb.wal"]
 
 
-@pytest.mark.slow
 def test_a_log_beside_the_target_of_a_link_is_found(database: Path, tmp_path: Path) -> None:
     with writer(database):
         pass
@@ -138,7 +133,6 @@ def test_a_log_beside_the_target_of_a_link_is_found(database: Path, tmp_path: Pa
     assert f"{tmp_path / 'run.duckdb.wal'} has changes" in said
 
 
-@pytest.mark.slow
 def test_a_load_through_a_link_replaces_its_target(database: Path, tmp_path: Path) -> None:
     link = tmp_path / "folder" / "link.duckdb"
     link.parent.mkdir()
@@ -149,7 +143,6 @@ def test_a_load_through_a_link_replaces_its_target(database: Path, tmp_path: Pat
     assert list(link.parent.iterdir()) == [link]
 
 
-@pytest.mark.slow
 def test_a_log_of_another_file_is_told(database: Path, tmp_path: Path) -> None:
     with writer(database):
         pass

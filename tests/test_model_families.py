@@ -11,6 +11,8 @@ from shared_files import shared_file
 
 import traceql
 
+pytestmark = pytest.mark.slow
+
 UNKNOWN = "falconh1-graph"
 ROLES = "time in layers without a role"
 
@@ -31,16 +33,11 @@ def ledger(database: Path, check: str) -> tuple[bool | None, str]:
     return row["ok"], row["note"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("configured", "reason"),
     [
         (False, "the layers fit no known family"),
-        pytest.param(
-            True,
-            "no family is known for the configured model_type falcon_h1",
-            marks=pytest.mark.slow,
-        ),
+        (True, "no family is known for the configured model_type falcon_h1"),
     ],
 )
 def test_an_unknown_family_is_no_failure(tmp_path: Path, *, configured: bool, reason: str) -> None:
@@ -55,7 +52,6 @@ def test_an_unknown_family_is_no_failure(tmp_path: Path, *, configured: bool, re
         assert not trace.sql("SELECT check_name FROM ledger WHERE NOT ok OR note IS NULL").rows()
 
 
-@pytest.mark.slow
 def test_layers_that_do_not_fit_the_configured_family_are_a_failure(tmp_path: Path) -> None:
     (recording,) = (one for one in recordings() if one.name == UNKNOWN)
     config = tmp_path / "config.json"
@@ -67,12 +63,11 @@ def test_layers_that_do_not_fit_the_configured_family_are_a_failure(tmp_path: Pa
     assert note.startswith("the layers do not fit the family llama of the configured model_type")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "family"),
     [
         (UNKNOWN, "unknown (roles by place)"),
-        pytest.param("qwen3_gptq-eager", "qwen3 (fits best)", marks=pytest.mark.slow),
+        ("qwen3_gptq-eager", "qwen3 (fits best)"),
     ],
 )
 def test_info_says_how_layers_are_known(tmp_path: Path, name: str, family: str) -> None:
@@ -83,7 +78,6 @@ def test_info_says_how_layers_are_known(tmp_path: Path, name: str, family: str) 
     assert "5 complete forward passes" in row
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

@@ -109,7 +109,6 @@ def test_collectives_that_were_not_profiled_do_not_disturb_the_order() -> None:
     assert (commands["only trace"], commands["order"] is None) == (None, False)
 
 
-@pytest.mark.slow
 def test_a_profile_of_another_gpu_fails_the_ledger() -> None:
     tables = database(*trace_of(["a", "b"]))
     tables.con.execute("UPDATE trace SET device_name = 'NVIDIA H200'")
@@ -195,7 +194,6 @@ def test_of_several_profiles_the_best_one_counts() -> None:
     assert rows(tables, found) == [("order", 1, 4_096, 64), ("order", 1, None, None)]
 
 
-@pytest.mark.slow
 def test_roofline_divides_by_the_time_of_the_trace(tmp_path: Path) -> None:
     """The file says that the kernel took 9 us; the trace, 5 us."""
     work = {READ: "10,000,000", WRITTEN: "2,000,000", TENSOR: "3,000,000,000", DURATION: "9,000"}

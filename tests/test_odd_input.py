@@ -11,6 +11,8 @@ import traces
 
 import traceql
 
+pytestmark = pytest.mark.slow
+
 Row = tuple[Any, ...]
 Load = Callable[..., traceql.Trace]
 
@@ -110,7 +112,6 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Odd]:
         yield Odd(trace)
 
 
-@pytest.mark.slow
 def test_numbers_that_are_no_json_become_strings(odd: Odd) -> None:
     (first, second) = odd.rows(
         "no JSON", "SELECT name, args FROM slice WHERE rank = $rank ORDER BY ts"
@@ -122,7 +123,6 @@ def test_numbers_that_are_no_json_become_strings(odd: Odd) -> None:
     assert odd.nothing_failed("no JSON")
 
 
-@pytest.mark.slow
 def test_lone_surrogates_and_broken_utf8_are_spelled_out(odd: Odd) -> None:
     assert odd.rows(
         "no UTF-8", "SELECT name, args ->> 'k' FROM slice WHERE rank = $rank ORDER BY ts"
@@ -133,7 +133,6 @@ def test_lone_surrogates_and_broken_utf8_are_spelled_out(odd: Odd) -> None:
     assert odd.nothing_failed("no UTF-8")
 
 
-@pytest.mark.slow
 def test_numbers_beyond_64_bits_stay_exact_in_args(odd: Odd) -> None:
     found = odd.rows(
         "beyond 64 bits",
@@ -143,7 +142,6 @@ def test_numbers_beyond_64_bits_stay_exact_in_args(odd: Odd) -> None:
     assert json.loads(found[0][2]) == json.loads(IDS)
 
 
-@pytest.mark.slow
 def test_threads_keep_their_ids_whatever_they_are(odd: Odd) -> None:
     assert odd.rows(
         "threads",
@@ -174,7 +172,6 @@ def test_names_and_labels_of_processes_are_kept(odd: Odd) -> None:
 # --- a run of its own for each ------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_nesting_deeper_than_the_trace_processor_allows_is_kept(load: Load) -> None:
     deep = [traces.host(f"level {n}", ts=n, dur=2_000 - 2 * n) for n in range(700)]
     trace = load(deep)
@@ -185,7 +182,6 @@ def test_nesting_deeper_than_the_trace_processor_allows_is_kept(load: Load) -> N
     assert nothing_failed(trace)
 
 
-@pytest.mark.slow
 def test_negative_and_missing_durations_are_kept_and_told(load: Load) -> None:
     trace = load(trace_text(event(dur="-3"), event(ts="5").replace(', "dur": 1', "")))
     assert rows(trace, "SELECT ts, dur FROM slice ORDER BY ts") == [(0, -3_000), (5_000, 0)]
@@ -194,7 +190,6 @@ def test_negative_and_missing_durations_are_kept_and_told(load: Load) -> None:
     ) == [(1, 2)]
 
 
-@pytest.mark.slow
 def test_traces_without_gpu_without_host_or_without_events_load(load: Load) -> None:
     trace = load(
         [traces.host("op", ts=1, dur=2)], [traces.kernel("gemm", ts=1, dur=2, correlation=4)], []
@@ -206,7 +201,6 @@ def test_traces_without_gpu_without_host_or_without_events_load(load: Load) -> N
     assert nothing_failed(trace)
 
 
-@pytest.mark.slow
 def test_other_shapes_of_the_format_load(load: Load) -> None:
     """One rank for each shape."""
     texts = {
@@ -224,7 +218,6 @@ def test_other_shapes_of_the_format_load(load: Load) -> None:
     assert nothing_failed(trace)
 
 
-@pytest.mark.slow
 def test_rank_and_world_size_come_from_the_best_source(tmp_path: Path) -> None:
     one = traces.kernel("gemm", ts=1, dur=2)
     run = tmp_path / "run"
@@ -243,7 +236,6 @@ def test_rank_and_world_size_come_from_the_best_source(tmp_path: Path) -> None:
         ]
 
 
-@pytest.mark.slow
 def test_ranks_loaded_one_by_one_equal_ranks_loaded_at_once(tmp_path: Path) -> None:
     events = [traces.launch(ts=1, correlation=1), traces.kernel(ts=5, dur=2, correlation=1)]
     earlier = [traces.launch(ts=0.5, correlation=1), traces.kernel(ts=2, dur=2, correlation=1)]
@@ -276,7 +268,6 @@ def test_ranks_loaded_one_by_one_equal_ranks_loaded_at_once(tmp_path: Path) -> N
         ]  # fmt: skip
 
 
-@pytest.mark.slow
 def test_hosts_with_different_base_times_share_one_time(tmp_path: Path) -> None:
     for rank, base, ts in ((0, 5_000_000_000, 10), (1, 4_000_000_000, 1_000_013)):
         path = tmp_path / "run" / f"rank{rank}.json"
@@ -290,7 +281,6 @@ def test_hosts_with_different_base_times_share_one_time(tmp_path: Path) -> None:
         assert note.startswith("base time")
 
 
-@pytest.mark.slow
 def test_clocks_that_count_from_another_boot_are_aligned_and_told(tmp_path: Path) -> None:
     for rank, ts in ((0, 1_000_000), (1, 90_000_000_000)):
         traces.write(tmp_path / "run" / f"rank{rank}.json", traces.kernel(ts=ts, dur=1))
@@ -302,7 +292,6 @@ def test_clocks_that_count_from_another_boot_are_aligned_and_told(tmp_path: Path
         assert note.startswith("clock unrelated")
 
 
-@pytest.mark.slow
 def test_rules_of_ones_own_come_first(tmp_path: Path) -> None:
     trace_file = traces.write(tmp_path / "t.json", traces.kernel("my_gemm", ts=1, dur=2))
     rules = tmp_path / "rules.csv"
@@ -321,7 +310,6 @@ def test_a_name_that_is_no_text_is_refused(load: Load) -> None:
         load('{"traceEvents": [%s]}' % event(name="[1]"))
 
 
-@pytest.mark.slow
 def test_ranks_of_one_unrelated_clock_keep_their_distance(tmp_path: Path) -> None:
     starts = {0: 1_000_000, 1: 1_020_000, 2: 90_000_000_000, 3: 90_000_050_000}  # us
     for rank, ts in starts.items():
@@ -335,7 +323,6 @@ def test_ranks_of_one_unrelated_clock_keep_their_distance(tmp_path: Path) -> Non
             assert rows(trace, "SELECT rank, ts FROM kernel ORDER BY rank") == expected
 
 
-@pytest.mark.slow
 def test_a_duration_read_wrong_fails_the_ledger(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,7 +339,6 @@ def test_a_duration_read_wrong_fails_the_ledger(
         ] == [(0, "duration kernel", 5_000, 10_000)]
 
 
-@pytest.mark.slow
 def test_durations_of_half_nanoseconds_add_up_in_the_ledger(load: Load) -> None:
     texts = ["1.0015", "2.0005", "0.0045", "4.0355", "1.2345"]
     events = ",".join(

@@ -503,19 +503,11 @@ def test_gradients_beside_other_groups_do_not_tell_which_is_which(tmp_path: Path
     ("description", "expected"),
     [
         ("mesh_tp", [(0, 2, 0, 1, 0, 1), (1, 2, 0, 1, 0, 1)]),
-        pytest.param(
-            "TENSOR_MODEL_PARALLEL_GROUP", [(0, 2, 0, 1, 0, 1), (1, 2, 0, 1, 0, 1)],
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "PIPELINE_MODEL_PARALLEL_GROUP", [(0, 1, 0, 2, 0, 1), (0, 1, 1, 2, 0, 1)],
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "mesh_dp", [(0, 1, 0, 1, 0, 2), (0, 1, 0, 1, 1, 2)], marks=pytest.mark.slow
-        ),
+        ("TENSOR_MODEL_PARALLEL_GROUP", [(0, 2, 0, 1, 0, 1), (1, 2, 0, 1, 0, 1)]),
+        ("PIPELINE_MODEL_PARALLEL_GROUP", [(0, 1, 0, 2, 0, 1), (0, 1, 1, 2, 0, 1)]),
+        ("mesh_dp", [(0, 1, 0, 1, 0, 2), (0, 1, 0, 1, 1, 2)]),
     ],
-)  # fmt: skip
+)
 def test_programs_say_what_their_groups_are_for(
     description: str, expected: list[tuple[int, ...]], tmp_path: Path
 ) -> None:

@@ -12,6 +12,8 @@ from traceql.runs.lake.add import Added, add_run
 from traceql.runs.lake.fan_out import add_runs
 from traceql.runs.lake.maintenance import check_lake
 
+pytestmark = pytest.mark.slow
+
 BATCH16 = databases.EXAMPLES / databases.BATCH16
 RANKS = sorted((BATCH16 / "traces").iterdir())
 
@@ -39,7 +41,6 @@ def rows(lake: Path, sql: str = "FROM kernel ORDER BY ALL") -> list[dict[str, ob
         return opened.sql(sql).rows()
 
 
-@pytest.mark.slow
 def test_each_file_is_read_once_and_then_the_run_is_added(tmp_path: Path, read: list[str]) -> None:
     executor = Here()
     (done,) = added(tmp_path / "lake", executor, BATCH16)
@@ -50,7 +51,6 @@ def test_each_file_is_read_once_and_then_the_run_is_added(tmp_path: Path, read: 
     assert [one.name for one in (tmp_path / "lake").iterdir() if one.name.startswith(".")] == []
 
 
-@pytest.mark.slow
 def test_the_rows_are_those_of_a_run_that_is_loaded_at_once(tmp_path: Path) -> None:
     one, other = tmp_path / "parted", tmp_path / "at once"
     added(one, Here(), BATCH16)

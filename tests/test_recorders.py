@@ -13,6 +13,8 @@ from databases import ROOT
 
 import traceql
 
+pytestmark = pytest.mark.slow
+
 NSYS = ROOT / "tests" / "data" / "nsys"
 
 
@@ -35,7 +37,6 @@ def of_pytorch(path: Path, **metadata: object) -> Path:
     return traces.write(path, traces.kernel(ts=0, dur=5), **metadata)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "profiler"),
     [
@@ -49,7 +50,6 @@ def test_nsight_systems_tells_its_version_and_how_it_traced_graphs(
     assert facts([NSYS / f"{name}.sqlite.gz"], tmp_path)["profiler"] == [profiler]
 
 
-@pytest.mark.slow
 def test_an_ascend_profile_tells_its_level_and_the_versions(tmp_path: Path) -> None:
     info = {
         "config": {"experimental_config": {"_profiler_level": "Level2"}},
@@ -64,24 +64,20 @@ def test_an_ascend_profile_tells_its_level_and_the_versions(tmp_path: Path) -> N
     ]
 
 
-@pytest.mark.slow
 def test_rocprofv3_tells_the_schema_of_its_database(tmp_path: Path) -> None:
     found = facts([of_amd(tmp_path / "1_results.db")], tmp_path)
     assert found["profiler"] == ["rocprofv3 (form rocpd, schema 3)"]
 
 
-@pytest.mark.slow
 def test_the_profiler_of_pytorch_tells_its_options(tmp_path: Path) -> None:
     path = of_pytorch(tmp_path / "a.json", record_shapes=1, with_stack=1, profile_memory=0)
     assert facts([path], tmp_path)["profiler"] == ["PyTorch profiler (shapes, stacks)"]
 
 
-@pytest.mark.slow
 def test_another_trace_of_chrome_does_not_tell_who_wrote_it(tmp_path: Path) -> None:
     assert "profiler" not in facts([of_pytorch(tmp_path / "a.json")], tmp_path)
 
 
-@pytest.mark.slow
 def test_several_profilers_are_told_with_their_ranks(tmp_path: Path) -> None:
     first = of_pytorch(tmp_path / "rank0.json", with_stack=1)
     second = of_amd(tmp_path / "1_results.db")
@@ -91,7 +87,6 @@ def test_several_profilers_are_told_with_their_ranks(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_a_communicator_tells_of_ranks_that_are_not_loaded(tmp_path: Path) -> None:
     """The operation has four ranks, of which one is loaded, and nothing states their number."""
     folder = tmp_path / "in" / "w_1_2_ascend_pt"

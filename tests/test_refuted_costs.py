@@ -68,7 +68,6 @@ def test_a_quantization_that_no_kernel_shows_is_not_believed(
     assert "are not quantized, or in a way that kernels show" in check["note"]
 
 
-@pytest.mark.slow
 def test_a_file_of_iterations_that_lost_its_first_line_is_not_believed(tmp_path: Path) -> None:
     """Each line is then of the iteration after its step; the last step of each rank has none."""
     run = tmp_path / "run"

@@ -21,6 +21,8 @@ from traceql.sql.execute import drop_derived, make_macros, search_path
 from traceql.sql.query import bound, catalog, query_named
 from traceql.sql.tables_read import read_by
 
+pytestmark = pytest.mark.slow
+
 ASKED: list[dict[str, Any]] = [
     {},
     {"batch": 32},
@@ -80,7 +82,6 @@ def predictions(con: duckdb.DuckDBPyConnection) -> list[Any]:
     return [con.execute(query.sql, bound(query, asked)).fetchall() for asked in ASKED]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("", id="workload"), "qwen3-32b-tp4-graph-nccl"])
 def test_threads_change_no_digit(name: str, tmp_path: Path) -> None:
     trace = databases.trace(name) if name else loaded(DENSE)
@@ -129,7 +130,6 @@ def test_rows_are_in_the_order_of_ranks_whichever_is_inserted_first(
 HUGE = 2**53
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 1, HUGE), (HUGE, 1, 1)])
 def test_order_of_operations_changes_no_byte(sizes: tuple[int, ...]) -> None:
     tables = Tables()
@@ -145,7 +145,6 @@ def test_order_of_operations_changes_no_byte(sizes: tuple[int, ...]) -> None:
     assert rows(tables, "SELECT wire_bytes FROM cost") == [(HUGE + 2,)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1, HUGE), (HUGE, 1, 1, 1, 1)])
 @pytest.mark.parametrize(
     ("formula", "share", "missing"),

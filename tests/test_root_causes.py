@@ -23,6 +23,8 @@ import traceql
 from capture.metrics import pass_metrics
 from capture.workload import Pass
 
+pytestmark = pytest.mark.slow
+
 BOTH = (0, 1)
 
 # --- lost time -----------------------------------------------------------------------------------
@@ -57,7 +59,6 @@ def late_host(rank: int) -> list[Event]:
     ]  # fmt: skip
 
 
-@pytest.mark.slow
 def test_idle_time_of_a_rank_and_the_waiting_for_it_have_one_root(tmp_path: Path) -> None:
     """The host of rank 1 costs 60 us of its own and 35 of the other rank's: 95 of 400."""
     with loaded(tmp_path, *(late_host(rank) for rank in BOTH)) as trace:
@@ -101,7 +102,6 @@ def calls(con: Any) -> dict[str | None, int]:
     return {row[1]: row[7] for row in answer(con, "layers.roles")}
 
 
-@pytest.mark.slow
 def test_a_product_in_two_kernels_is_one_call() -> None:
     """As a split-K product with its reduction."""
     events = forward(whole(), ts=0)
@@ -124,7 +124,6 @@ def test_a_product_in_two_kernels_is_one_call() -> None:
 # --- what the host did ---------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "group"),
     [
@@ -146,7 +145,6 @@ def test_host_events_that_differ_in_a_number_have_one_name(name: str, group: str
 # --- findings ------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("run", cases(list(databases.RUNS)))
 def test_severe_findings_come_first_and_then_those_that_save_most(run: str) -> None:
     trace = databases.trace(run)
@@ -191,7 +189,6 @@ POWER_CAP, SET_BY_USER = 0x4, 0x2
 FULL = ("GPU-0", 2000, 0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("clocks", "severity", "lost_pct"),
     [
@@ -226,7 +223,6 @@ def test_throttling_is_severe_where_enough_samples_lost_clock(
 # --- requests and filters ------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_latencies_of_both_passes_are_of_the_same_requests(tmp_path: Path) -> None:
     """Request b did not finish in the profiled pass; a took 20 ms there and 10 without profiler."""
     folder = run_directory(tmp_path / "run")
@@ -268,11 +264,7 @@ def test_latencies_of_both_passes_are_of_the_same_requests(tmp_path: Path) -> No
                 assert counts[name, "e2e"] == len(chosen)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "pattern",
-    ["([", *(pytest.param(one, marks=pytest.mark.slow) for one in ("*", "a{2,1}", "(?<a"))],
-)
+@pytest.mark.parametrize("pattern", ["([", "*", "a{2,1}", "(?<a"])
 def test_an_invalid_regular_expression_is_told_in_one_line(pattern: str, tmp_path: Path) -> None:
     file = write(tmp_path / "rank0.json", kernel(ts=0, dur=1))
     loaded_file = traceql.load([file], tmp_path / "a.duckdb").database

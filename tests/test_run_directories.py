@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +45,6 @@ def changed(file: Path, **facts: Any) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | facts))
 
 
-def one_quick(names: Iterable[Any]) -> list[Any]:
-    """Parameters for pytest; all but the first are marked as slow."""
-    return [
-        pytest.param(name, marks=[pytest.mark.slow] if n else []) for n, name in enumerate(names)
-    ]
-
-
 ROWS = """
     SELECT
         (SELECT COUNT(*) FROM request), (SELECT COUNT(*) FROM request_step),
@@ -64,7 +57,6 @@ WHOLE = (2, 3, 3)
 # --- paths -----------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run[1]", "run*", "run?", "{run1,run2}", "it's", 'a"b', "a\nb"])
 def test_the_path_of_a_run_directory_is_never_a_pattern(name: str, tmp_path: Path) -> None:
     own = run_directory(tmp_path / name)
@@ -188,7 +180,6 @@ def test_a_run_json_that_cannot_be_read_is_refused(name: str, run: Path) -> None
     assert said.endswith("correct it, or move it away to load only the traces")
 
 
-@pytest.mark.slow
 def test_a_run_json_of_another_program_is_left_alone(run: Path) -> None:
     """Without it, both traces say that they are rank 0, so only one is loaded here."""
     (run / "traces" / "rank1.pt.trace.json").unlink()
@@ -225,7 +216,6 @@ def test_every_file_that_is_read_beside_traces_is_in_the_list(
     assert {path.name for path in beside - set(files)} == set(NAMES)
 
 
-@pytest.mark.slow
 def test_a_long_number_in_a_name_is_no_rank(tmp_path: Path) -> None:
     name = "rank99999999999999999999_tp99999999999999999999_.json"
     traces.write(tmp_path / name, traces.kernel("k", ts=0, dur=1))
@@ -233,7 +223,6 @@ def test_a_long_number_in_a_name_is_no_rank(tmp_path: Path) -> None:
         assert values(trace, "SELECT rank, tp_rank FROM trace") == [(0, None)]
 
 
-@pytest.mark.slow
 def test_an_odd_fact_is_unknown_and_told(run: Path) -> None:
     window = {"begin_unix_ns": 1_000_000_000, "end_unix_ns": "late"}
     changed(run / "run.json", model=["m"], window=window)
@@ -245,7 +234,6 @@ def test_an_odd_fact_is_unknown_and_told(run: Path) -> None:
         assert values(trace, ROWS) == [WHOLE]
 
 
-@pytest.mark.slow
 def test_the_ledger_has_the_entries_of_every_run(tmp_path: Path) -> None:
     for number in (0, 1):
         run = run_directory(tmp_path / f"run{number}")
@@ -264,7 +252,6 @@ def test_the_ledger_has_the_entries_of_every_run(tmp_path: Path) -> None:
 # --- files that a run can do without ---------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NO_JSON)
 def test_unreadable_metrics_cost_only_the_requests(name: str, run: Path) -> None:
     damage, reason = NO_JSON[name]
@@ -290,8 +277,8 @@ LINES: dict[str, tuple[str | bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", one_quick(LINES))
-@pytest.mark.parametrize("is_last", one_quick([True, False]))
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("is_last", [True, False])
 def test_a_damaged_line_costs_one_step(name: str, is_last: bool, run: Path) -> None:
     line, reason = LINES[name]
     file = run / "steps.jsonl"
@@ -318,7 +305,6 @@ COMPUTED: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", COMPUTED)
 def test_odd_computed_tokens_cost_only_themselves(name: str, run: Path) -> None:
     odd, reason = COMPUTED[name]
@@ -375,7 +361,6 @@ TELEMETRY: dict[str, tuple[Damage, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", TELEMETRY)
 def test_damaged_telemetry_costs_only_itself(name: str, run: Path) -> None:
     damage, reason = TELEMETRY[name]
@@ -391,7 +376,7 @@ def test_damaged_telemetry_costs_only_itself(name: str, run: Path) -> None:
 # --- configurations and graph nodes ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", one_quick(NO_JSON))
+@pytest.mark.parametrize("name", NO_JSON)
 def test_a_model_configuration_that_cannot_be_read_is_refused(name: str, run: Path) -> None:
     damage, reason = NO_JSON[name]
     damage(run.with_name("config.json"))
@@ -405,19 +390,11 @@ def test_a_model_configuration_that_cannot_be_read_is_refused(name: str, run: Pa
     ("nodes", "reason"),
     [
         ({"0": {"seven": "a.b"}}, "'seven' of rank 0 is not the number of a graph node"),
-        pytest.param(
-            {"0": {"07": "a.b"}},
-            "'07' of rank 0 is not the number of a graph node",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            {"0": {str(2**63): "a.b"}},
-            "of rank 0 is not the number of a graph node",
-            marks=pytest.mark.slow,
-        ),
+        ({"0": {"07": "a.b"}}, "'07' of rank 0 is not the number of a graph node"),
+        ({"0": {str(2**63): "a.b"}}, "of rank 0 is not the number of a graph node"),
         ({"0": {"7": 5}}, "Expected `str`, got `int`"),
-        pytest.param({"0": [7]}, "Expected `object`, got `array`", marks=pytest.mark.slow),
-        pytest.param([], "Expected `object`, got `array`", marks=pytest.mark.slow),
+        ({"0": [7]}, "Expected `object`, got `array`"),
+        ([], "Expected `object`, got `array`"),
     ],
 )
 def test_a_map_of_other_things_than_graph_nodes_is_refused(

@@ -168,7 +168,6 @@ def test_the_ledger_tells_of_sizes_in_run_json_that_cannot_be(
     assert [tuple(row.values()) for row in failed] == expected
 
 
-@pytest.mark.slow
 def test_what_needs_an_open_size_is_unknown_and_says_so(tmp_path: Path) -> None:
     """A rank of four, as if it was one of eight whose communication says nothing of its group."""
     example = EXAMPLES / "qwen3-32b-tp4-graph-nccl"

@@ -155,7 +155,6 @@ def step_time(ask: Ask) -> Account:
 # --- on made-up activities -----------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(activities())
 def test_each_nanosecond_of_a_gpu_span_is_in_one_row(every: list[Activity]) -> None:

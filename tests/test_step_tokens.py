@@ -264,7 +264,6 @@ _STARTS_AGAIN = Asked(prompt=20, output=20, cached=8, restarts=7)
 _DRAFTS_LIKE_A_PROMPT = Asked(prompt=17, output=8, arrives=4, drafts=((2, 1), (2, 0)))
 
 
-@pytest.mark.slow
 @example(requests=[_STARTS_AGAIN], budget=40, skip=8)
 @example(requests=[*[Asked(prompt=1, output=1)] * 3, _DRAFTS_LIKE_A_PROMPT], budget=15, skip=5)
 @settings(max_examples=30, deadline=None)

@@ -28,7 +28,6 @@ _LIMITED = [
     for name, query in shipped_queries().items()
     if any(parameter.is_limit for parameter in query.head.parameters)
 ]
-_QUICK = {"comm.stragglers", "kernels.top"}
 _KERNEL = (
     "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, __nv_bfloat16, 0>"
     "(__nv_bfloat16 const*, long const*, long, long, int, int, float const*)"
@@ -98,10 +97,7 @@ def assert_sentences_are_whole(
             assert not is_sentence(cell) or cell.replace(" ", "") in column
 
 
-@pytest.mark.parametrize(
-    "width",
-    [pytest.param(one, marks=[] if one == min(WIDTHS) else [pytest.mark.slow]) for one in WIDTHS],
-)
+@pytest.mark.parametrize("width", WIDTHS)
 def test_every_command_keeps_to_the_width(width: int, serving: Path) -> None:
     for arguments in (
         ("info", serving),
@@ -134,10 +130,7 @@ def test_info_begins_with_the_run_and_has_the_ledger_in_one_line(serving: Path) 
     assert ledger[1] == "    see  traceql run quality.ledger run.duckdb"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(one, marks=[] if one in _QUICK else [pytest.mark.slow]) for one in _LIMITED],
-)
+@pytest.mark.parametrize("name", _LIMITED)
 def test_a_limit_of_zero_is_none(name: str, trace: traceql.Trace) -> None:
     everything = trace.run(name, limit=0)
     assert len(everything) == trace.count(name) == trace.count(name, limit=1)

@@ -230,10 +230,10 @@ def test_ranks_stand_side_by_side_and_say_their_run(
     ("base", "new"),
     [
         ("base", "new"),
-        pytest.param("new", "base", marks=pytest.mark.slow),
-        pytest.param("new", "new", marks=pytest.mark.slow),
-        pytest.param("base", "without steps", marks=pytest.mark.slow),
-        pytest.param("without a GPU", "padded", marks=pytest.mark.slow),
+        ("new", "base"),
+        ("new", "new"),
+        ("base", "without steps"),
+        ("without a GPU", "padded"),
     ],
 )
 def test_neither_run_changes_the_other(

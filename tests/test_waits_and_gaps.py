@@ -8,8 +8,9 @@ from traces import host, kernel, launch
 
 import traceql
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_a_gap_is_split_by_what_the_host_was_in(tmp_path: Path) -> None:
     traces.write(
         tmp_path / "rank0.json",
@@ -36,7 +37,6 @@ def test_a_gap_is_split_by_what_the_host_was_in(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_events_that_overlap_without_nesting_share_a_gap(tmp_path: Path) -> None:
     traces.write(
         tmp_path / "rank0.json",

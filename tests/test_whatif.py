@@ -301,7 +301,6 @@ def test_leaving_graphs_is_unknown() -> None:
     assert total(loaded(DENSE), graph="on")["predicted_ns"] == total(loaded(DENSE))["measured_ns"]
 
 
-@pytest.mark.slow
 def test_unknown_kv_lengths_leave_attention_unknown() -> None:
     trace = databases.trace(databases.RUN_DIRECTORY)
     assert predicted(trace)["attention"] == asked(trace)["computing", "attention"]["measured_ns"]
