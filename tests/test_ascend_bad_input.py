@@ -14,8 +14,6 @@ from command_line import called
 import traceql
 from traceql.errors import TraceCorrupt
 from traceql.readers.dialects.ascend.metadata import facts
-from traceql.readers.dialects.ascend.vocabulary import Category
-from traceql.readers.formats.ascend.events import ascend_events
 from traceql.readers.formats.ascend.read import read_ascend
 from traceql.readers.registry import reader_of
 
@@ -71,7 +69,7 @@ def test_an_event_without_a_time_is_refused(ts: str | None, tmp_path: Path) -> N
 def test_an_event_before_1970_is_refused(wrong: Event, ts: str, tmp_path: Path) -> None:
     trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, dict(wrong, ts=ts))
     with pytest.raises(TraceCorrupt, match=r"trace_view.json: 1 of 7 events .* after 1970"):
-        ascend_events(trace)
+        next(read_ascend(trace, trace_processor=None))
 
 
 @pytest.mark.parametrize("events", [[], ascend_like.named(EVENTS)[len(EVENTS) :]])
@@ -80,7 +78,7 @@ def test_a_profile_without_events_is_refused(events: list[Event], tmp_path: Path
     trace.write_text(json.dumps(events))
     assert reader_of(trace).name == "ascend"
     with pytest.raises(TraceCorrupt, match=r"trace_view.json: has no events"):
-        ascend_events(trace)
+        next(read_ascend(trace, trace_processor=None))
 
 
 @pytest.mark.parametrize("is_text", [True, False])
@@ -94,9 +92,9 @@ def test_other_layouts_of_a_trace_are_read_exactly(
     trace = tmp_path / "trace.json"
     trace.write_text(f'{{"traceEvents": {text}}}' if is_wrapped else text)
     assert reader_of(trace).name == "ascend"
-    found = ascend_events(trace)
-    assert found.of(Category.KERNEL).sum() == 1
-    assert int(found.parsed.slices.ts.min()) == ascend_like.BASE_NS
+    slices = next(read_ascend(trace, trace_processor=None)).tables["slice"]
+    assert slices["cat"].to_pylist().count("kernel") == 1
+    assert min(slices["ts"].to_pylist()) == ascend_like.BASE_NS
 
 
 def told(trace: Path) -> dict[str, bool | None]:

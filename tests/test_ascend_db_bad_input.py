@@ -6,19 +6,14 @@ from contextlib import closing
 from pathlib import Path
 
 import ascend_db_like
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from ascend_db_like import START_NS, Row, Statement, call, computed, event, operation, task
 
 from traceql.errors import TraceCorrupt
-from traceql.readers.formats.ascend_db.analysis import NO_ANALYSIS
-from traceql.readers.formats.ascend_db.job import Job
-from traceql.readers.formats.ascend_db.profile import opened
-from traceql.readers.formats.ascend_db.rank_events import RankEvents
-from traceql.readers.formats.ascend_db.read import read_profile
-from traceql.readers.formats.ascend_db.remarks import remarks
-from traceql.readers.nesting import Nesting
+from traceql.readers.formats.ascend_db.read import prepare
+from traceql.readers.relations import read_relations
+from traceql.readers.remarks import Remark
 
 NAME = "ascend_pytorch_profiler_0.db"
 _ROWS = (
@@ -56,17 +51,12 @@ def database(folder: Path, *statements: Statement, rows: tuple[Row, ...] = _ROWS
 
 
 class Read:
-    """What the reader delivers of a database, without parents and without a database of its own."""
+    """What the reader delivers of a database."""
 
     def __init__(self, path: Path) -> None:
-        with opened(path) as profile:
-            found = RankEvents(profile)
-            nothing = pa.nulls(len(found.timeline), pa.int64())
-            self.tables = found.tables(Nesting(nothing, nothing, nothing, nothing, ""))
-            said = [
-                *Job(profile, path, NO_ANALYSIS).remarks(),
-                *remarks(profile, found, NO_ANALYSIS),
-            ]
+        (read,) = read_relations(path, prepare)
+        self.tables = read.tables
+        said = [Remark(**row) for row in read.tables["load_check"].to_pylist()]
         self.remarks = {one.check_name: one for one in said}
 
     @property
@@ -89,7 +79,7 @@ def refused(path: Path) -> str:
     """The one line of a file that cannot be read, which is not changed."""
     before = {file: file.read_bytes() for file in path.parent.iterdir()}
     with pytest.raises(TraceCorrupt) as told:
-        list(read_profile(path, trace_processor=None))
+        list(read_relations(path, prepare))
     line = str(told.value)
     assert line.isprintable()
     assert str(path) in line

@@ -10,8 +10,7 @@ from ascend_like import call, frequency, operation, operator, overlap, part, tas
 
 import traceql
 from traceql.present.ui.trace_file import trace_processor_input
-from traceql.readers.formats.ascend.devices import DevicePart
-from traceql.readers.formats.ascend.read import read_ascend
+from traceql.readers.formats.ascend.read import Device, read_ascend
 
 DIALECT_ROWS = "SELECT DISTINCT dialect, format, reader FROM trace"
 
@@ -235,13 +234,13 @@ def test_devices_of_one_file_are_ranks_of_their_own(tmp_path: Path) -> None:
 def test_a_kernel_that_no_device_has_fails_the_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = DevicePart.kept
+    whole = Device.kept
 
-    def without_the_last(part: DevicePart, batches: Any) -> Any:
+    def without_the_last(part: Device, batches: Any) -> Any:
         for events in whole(part, batches):
             yield [event for event in events if ascend_like.us(720) not in bytes(event.ts).decode()]
 
-    monkeypatch.setattr(DevicePart, "kept", without_the_last)
+    monkeypatch.setattr(Device, "kept", without_the_last)
     *_, last = read_ascend(two_devices(tmp_path), trace_processor=None)
     (row,) = [
         row

@@ -48,15 +48,26 @@ def _is_superseded(path: Path) -> bool:
 
 
 def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]":
-    from traceql.readers.formats.ascend_db.read import read_profile
+    from traceql.readers.formats.ascend_db.read import prepare
+    from traceql.readers.relations import read_relations
 
-    return read_profile(path, trace_processor=trace_processor)
+    return read_relations(path, prepare)
+
+
+def _stream(path: Path, folder: Path, memory_bytes: int, processes: int) -> "Iterator[TraceTables]":
+    from traceql.readers.formats.ascend_db.read import prepare
+    from traceql.readers.relations import read_relations
+
+    return read_relations(
+        path, prepare, folder=folder, memory_bytes=memory_bytes, threads=processes
+    )
 
 
 def _feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:
-    from traceql.readers.formats.ascend_db.read import perfetto_feed
+    from traceql.readers.formats.ascend_db.read import prepare
+    from traceql.readers.relations import feed_relations
 
-    return perfetto_feed(path, base_ns)
+    return feed_relations(path, prepare, base_ns, metadata)
 
 
 READER = Reader(
@@ -66,7 +77,9 @@ READER = Reader(
     dialect="ascend",
     recognises=_recognises,
     read=_read,
+    stream=_stream,
     feed=_feed,
+    runs_engine=False,
     opens_in_perfetto=False,
     is_superseded=_is_superseded,
 )

@@ -1,14 +1,14 @@
 """The sums that torch_npu leaves in analysis.db beside a profile."""
 
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
 from traceql.readers.formats.ascend_db.names import ANALYSIS
-from traceql.readers.sqlite_file import SqliteFile, connected
+from traceql.readers.scratch import Scratch
+from traceql.readers.sqlite_container import SqliteContainer, opened_sqlite
+from traceql.util.text import identifier
 
 _STEPS, _OPERATIONS = "StepTraceTime", "CommAnalyzerTime"
 # The columns, as the text export calls them.
@@ -25,72 +25,64 @@ _SUMS = {
     "preparing": "Preparing",
 }
 _MOST_STEPS = 10_000
+_SUM = pa.schema(
+    [
+        ("place", pa.int64()),  # number of the row
+        ("step", pa.string()),  # empty where the program marked none
+        ("name", pa.string()),
+        ("us", pa.float64()),
+    ]
+)
+_OPERATION = pa.schema([("name", pa.string()), ("ns", pa.int64())])
 
 
-@dataclass(frozen=True)
-class StepSums:
-    """What the profiler says of a step.
+def read_analysis(profile: Path, scratch: Scratch) -> list[str]:
+    """Makes the tables step_sum and analysed from the file beside a profile.
 
-    Attributes:
-        step: its number as text, empty where the program marked none.
-        us: the time of each kind by its name, us. Values that are no numbers are left out.
+    Returns: a sentence if the file cannot be read.
     """
-
-    step: str
-    us: dict[str, float]
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """The content of the file; empty if there is none that can be read.
-
-    Attributes:
-        operations: the durations of the operations of each name, ns.
-        damaged: a sentence if there is one that cannot be read.
-    """
-
-    steps: list[StepSums]
-    operations: dict[str, list[int]]
-    damaged: str | None = None
+    path, damaged = profile.with_name(ANALYSIS), []
+    sums: list[dict[str, object]] = []
+    operations: list[dict[str, object]] = []
+    if path.is_file():
+        folder = scratch.folder / "analysis"
+        folder.mkdir()
+        try:
+            with opened_sqlite(path, folder) as file:
+                sums, operations = _sums(file), _operations(file)
+        except (TraceCorrupt, OSError) as error:
+            damaged = [f"{ANALYSIS}: {error}"]
+    scratch.create("step_sum", [pa.Table.from_pylist(sums, _SUM)])
+    scratch.create("analysed", [pa.Table.from_pylist(operations, _OPERATION)])
+    return damaged
 
 
-NO_ANALYSIS = Analysis([], {})
+def _sums(file: SqliteContainer) -> list[dict[str, object]]:
+    present = file.columns(_STEPS)
+    if "step" not in present:
+        return []
+    columns = [name for name in _SUMS if name in present]
+    names = ", ".join(map(identifier, ["step", *columns]))
+    return [
+        {
+            "place": row,
+            "step": "" if step is None else str(step),
+            "name": _SUMS[name],
+            "us": float(us),
+        }
+        for row, (step, *values) in enumerate(
+            file.query(f"SELECT {names} FROM {_STEPS} LIMIT {_MOST_STEPS}")
+        )
+        for name, us in zip(columns, values, strict=True)
+        if isinstance(us, int | float)
+    ]
 
 
-def analysis_beside(profile: Path) -> Analysis:
-    """That of a profile."""
-    path = profile.with_name(ANALYSIS)
-    if not path.is_file():
-        return NO_ANALYSIS
-    try:
-        with _opened(path) as file:
-            return Analysis(list(_steps(file)), _operations(file))
-    except (TraceCorrupt, OSError) as error:
-        return Analysis([], {}, damaged=f"{ANALYSIS}: {error}")
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[SqliteFile]:
-    with connected(path) as con:
-        yield SqliteFile(con)
-
-
-def _steps(file: SqliteFile) -> Iterator[StepSums]:
-    if not file.has(_STEPS, "step"):
-        return
-    columns = [name for name in _SUMS if file.has(_STEPS, name)]
-    for step, *values in file.rows(
-        f"SELECT {', '.join(['step', *columns])} FROM {_STEPS} LIMIT {_MOST_STEPS}"
-    ):
-        named = zip((_SUMS[name] for name in columns), values, strict=True)
-        us = {name: float(value) for name, value in named if isinstance(value, int | float)}
-        yield StepSums("" if step is None else str(step), us)
-
-
-def _operations(file: SqliteFile) -> dict[str, list[int]]:
-    found: defaultdict[str, list[int]] = defaultdict(list)
-    if file.has(_OPERATIONS, "hccl_op_name", "elapse_time"):
-        for name, ms in file.rows(f"SELECT hccl_op_name, elapse_time FROM {_OPERATIONS}"):
-            if isinstance(ms, int | float) and name != "Total Op Info":
-                found[str(name)].append(round(ms * 1_000_000))
-    return found
+def _operations(file: SqliteContainer) -> list[dict[str, object]]:
+    if not file.columns(_OPERATIONS) >= {"hccl_op_name", "elapse_time"}:
+        return []
+    return [
+        {"name": str(name), "ns": round(ms * 1_000_000)}
+        for name, ms in file.query(f"SELECT hccl_op_name, elapse_time FROM {_OPERATIONS}")
+        if isinstance(ms, int | float) and name != "Total Op Info"
+    ]

@@ -1,68 +1,76 @@
-"""What a database and the files beside it tell of the job: rank, device, versions, groups."""
+"""What a database and the files beside it say of the job: rank, device, versions, groups."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from traceql.readers.dialects.ascend.vocabulary import MOST_RANKS, Metadata
-from traceql.readers.formats.ascend.common_remarks import files_beside
-from traceql.readers.formats.ascend.job_size import (
-    is_number_of_ranks,
-    job_size_remarks,
-    largest_group,
-)
+from traceql.readers.formats.ascend.job import file_remarks, job_size_remarks
 from traceql.readers.formats.ascend.side_files import SideFiles
-from traceql.readers.formats.ascend_db.about import NPU, About
-from traceql.readers.formats.ascend_db.analysis import Analysis
 from traceql.readers.formats.ascend_db.names import PROFILES
-from traceql.readers.formats.ascend_db.profile import Profile
+from traceql.readers.formats.kineto.kineto_json import repaired_json
 from traceql.readers.remarks import Remark
+from traceql.readers.sqlite_container import SqliteContainer
 
-_MAP = "RANK_DEVICE_MAP"
+_METADATA, _NPU, _MAP = "META_DATA", "NPU_INFO", "RANK_DEVICE_MAP"
 _OF_TORCH = "ascend_pytorch_profiler"
-_STATED = ("distributed_args", "parallel_group_info")
-_OPERATION, _PART = ("COMMUNICATION_OP", "rankSize"), ("COMMUNICATION_TASK_INFO", "dstRank")
 
 
 class Job:
     """What is known of the rank of a database.
 
     Args:
-        analysis: the sums that the profiler left beside the file.
+        damaged: sentences about files beside it that could not be used.
+        largest_group: ranks of the largest communicator that operations ran in, if known.
 
     Attributes:
         metadata: by the keys of the dialect; what is unknown has no key.
     """
 
-    def __init__(self, profile: Profile, path: Path, analysis: Analysis) -> None:
-        self._profile, self._path, self._about = profile, path, About(profile)
-        self._version = self._about.text("SCHEMA_VERSION")
-        found = {name: self._about.document(name) for name in _STATED}
-        stated = {name: value for name, value in found.items() if value is not None}
-        self._files = SideFiles(path, export="db", stated=stated)
-        self._damaged = [analysis.damaged] if analysis.damaged else []
-        beside = self._files.metadata
-        self._ranks = dict(self._stated_ranks(path, beside))
+    def __init__(
+        self,
+        database: SqliteContainer,
+        path: Path,
+        damaged: Sequence[str],
+        largest_group: int | None,
+    ) -> None:
+        self._database, self._path = database, path
+        self._asked: defaultdict[str, set[object]] = defaultdict(set)
+        self._unknown: defaultdict[str, list[str]] = defaultdict(list)
+        self._altered: defaultdict[str, list[str]] = defaultdict(list)
+        self._version = self._text(_METADATA, "SCHEMA_VERSION", "SCHEMA_VERSION")
+        stated = {
+            name: self._document(name) for name in ("distributed_args", "parallel_group_info")
+        }
+        known = {name: value for name, value in stated.items() if value is not None}
+        files = SideFiles(path, export="db", stated=known)
+        self._ranks = dict(self._stated_ranks(files.metadata))
         rank, source = next(
             ((rank, source) for source, rank in self._ranks.items()), (None, "order of files")
         )
         device, name = self._device()
-        known = {
-            **beside,
-            Metadata.RANK: rank,
-            Metadata.RANK_SOURCE: source,
-            Metadata.DEVICE: device,
-            Metadata.DEVICE_NAME: name,
-            Metadata.LARGEST_GROUP: largest_group(self._largest(_OPERATION), self._largest(_PART)),
+        self.metadata = {
+            str(key): value
+            for key, value in {
+                **files.metadata,
+                Metadata.RANK: rank,
+                Metadata.RANK_SOURCE: source,
+                Metadata.DEVICE: device,
+                Metadata.DEVICE_NAME: name,
+                Metadata.LARGEST_GROUP: largest_group,
+            }.items()
+            if value is not None
         }
-        self.metadata = {str(key): value for key, value in known.items() if value is not None}
+        self._damaged = [*files.damaged, *damaged]
 
     def remarks(self) -> Iterator[Remark]:
         """What is contradictory, damaged, or of a version that was not seen before."""
-        if len(set(self._ranks.values())) > 1:
+        first = next(iter(self._ranks.values()), None)
+        agreeing = sum(rank == first for rank in self._ranks.values())
+        if agreeing < len(self._ranks):
             listed = ", ".join(f"{rank} ({source})" for source, rank in self._ranks.items())
-            first = next(iter(self._ranks.values()))
-            agreeing = sum(rank == first for rank in self._ranks.values())
             yield Remark(
                 "statements of the rank",
                 agreeing,
@@ -71,8 +79,17 @@ class Job:
                 f"places that agree with the first one, which is used; all that state it: {listed}",
             )
         yield from job_size_remarks(self.metadata)
-        yield from files_beside(self._path, self._files.damaged + self._damaged)
-        yield from self._about.remarks()
+        yield from file_remarks(self._path, self._damaged)
+        unknown = "values that are no text, or damaged, and unknown"
+        altered = "texts with a replacement character for each byte that is no UTF-8"
+        for odd, what, name, ok in (
+            (self._unknown, unknown, "values of {}", False),
+            (self._altered, altered, "texts of {} that are no UTF-8", None),
+        ):
+            for table, places in odd.items():
+                note = f"{what}; all that are read. They are: {', '.join(places)}"
+                total = len(self._asked[table])
+                yield Remark(name.format(table), len(places), total, ok, note)
         if (version := self._version) and not version.startswith("1."):
             yield Remark(
                 "version of the tables",
@@ -82,41 +99,65 @@ class Job:
                 f"the database has version {version[:20]} of the tables; those known have 1.x",
             )
 
-    def _stated_ranks(self, path: Path, beside: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    def _stated_ranks(self, beside: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         """The rank by the place that states it, the most reliable one first."""
-        if self._profile.has(_MAP, "rankId"):
-            rows = self._profile.rows(f"SELECT DISTINCT rankId FROM {_MAP} LIMIT 2")
-            if len(rows) == 1 and is_number_of_ranks(rows[0][0]):
-                yield _MAP, rows[0][0]
+        if len(ranks := self._distinct(_MAP, "rankId")) == 1 and _is_rank(ranks[0]):
+            yield _MAP, ranks[0]
         source, rank = beside.get(Metadata.RANK_SOURCE), beside.get(Metadata.RANK)
         by_folder = source == "name of the folder"
         if rank is not None and not by_folder:
             yield str(source), rank
-        named = PROFILES.search(path.name)
-        is_rank = named and named["number"] and path.name.startswith(_OF_TORCH)
-        if named and is_rank and is_number_of_ranks(number := int(named["number"][:20])):
+        named = PROFILES.search(self._path.name)
+        of_torch = named and named["number"] and self._path.name.startswith(_OF_TORCH)
+        if named and of_torch and _is_rank(number := int(named["number"][:20])):
             yield "file name", number
         if rank is not None and by_folder:
             yield str(source), rank
 
-    def _largest(self, place: tuple[str, str]) -> list[object]:
-        """The largest rank, or number of ranks, in a column."""
-        table, column = place
-        if not self._profile.has(table, column):
-            return []
-        number = f"SELECT MAX({column}) FROM {table} WHERE typeof({column}) = 'integer'"
-        return [self._profile.value(f"{number} AND {column} < {MOST_RANKS}")]
-
     def _device(self) -> tuple[int | None, str | None]:
         """The number and the name of the only NPU of the file."""
-        devices = [
-            row
-            for table, column in ((_MAP, "deviceId"), (NPU, "id"))
-            if self._profile.has(table, column)
-            for row in self._profile.rows(f"SELECT DISTINCT {column} FROM {table} LIMIT 2")
-        ]
-        numbers = {number for (number,) in devices if isinstance(number, int)}
+        found = {*self._distinct(_MAP, "deviceId"), *self._distinct(_NPU, "id")}
+        numbers = [number for number in found if isinstance(number, int)]
         if len(numbers) != 1:
             return None, None
-        number = numbers.pop()
-        return number, self._about.device_name(number)
+        return numbers[0], self._text(_NPU, numbers[0], f"name of NPU {numbers[0]}")
+
+    def _distinct(self, table: str, column: str) -> list[Any]:
+        """Two of the values of a column, or all of fewer."""
+        if column not in self._database.columns(table):
+            return []
+        found = self._database.query(f"SELECT DISTINCT {column} FROM {table} LIMIT 2")
+        return [value for (value,) in found]
+
+    def _document(self, name: str) -> Any:
+        """JSON in the table of metadata; None if there is none."""
+        try:
+            text = self._text(_METADATA, name, name) or "null"
+            return json.loads(repaired_json(text.encode()))
+        except (ValueError, RecursionError):
+            self._unknown[_METADATA].append(f"{name} (damaged JSON)")
+            return None
+
+    def _text(self, table: str, key: object, called: str) -> str | None:
+        """A text of a table by its key; None if there is none, or if it is of another type."""
+        named, column = ("name", "value") if table == _METADATA else ("id", "name")
+        if not self._database.columns(table) >= {named, column}:
+            return None
+        rows = self._database.query(
+            f"SELECT {column}, CAST({column} AS BLOB) FROM {table} WHERE {named} = ?", (key,)
+        )
+        if not rows or rows[0][0] is None:
+            return None
+        self._asked[table].add(key)
+        value, content = rows[0]
+        if not isinstance(value, str):
+            self._unknown[table].append(called)
+            return None
+        if value.encode() != content:
+            self._altered[table].append(called)
+        return value
+
+
+def _is_rank(value: object) -> bool:
+    """-1, and the largest number of 32 bits, stand for none."""
+    return type(value) is int and 0 <= value < MOST_RANKS
