@@ -30,7 +30,7 @@ import pyarrow as pa
 from traceql.runs import compare
 from traceql.runs.compare.comparison import Comparison
 from traceql.runs.compare.profile import RESULTS, columns_of
-from traceql.runs.compare.sides import Run
+from traceql.runs.compare.sides import RunProfile
 from traceql.runs.compare.verdict import NOISE, Judged, Verdict, judged
 from traceql.util.text import source_text
 
@@ -171,7 +171,7 @@ def _whole_way(pairs: int) -> tuple[bool, float, float]:
     return agreed, told[0.0][Verdict.SLOWER] / pairs, told[_CHANGE][Verdict.SLOWER] / pairs
 
 
-def _profiled(con: duckdb.DuckDBPyConnection, run: SimulatedRun) -> Run:
+def _profiled(con: duckdb.DuckDBPyConnection, run: SimulatedRun) -> RunProfile:
     """The run as the product would profile it, with its own SQL."""
     units, times, first = [], [], 0
     for size, steps in zip(_SIZES, run, strict=True):
@@ -189,7 +189,7 @@ def _profiled(con: duckdb.DuckDBPyConnection, run: SimulatedRun) -> Run:
         con.execute(f"CREATE OR REPLACE TABLE {name} AS {source_text(_PROFILE / f'{name}.sql')}")
     made = {name: con.sql(f"FROM {name}").to_arrow_table() for name in _SQL if name in RESULTS}
     facts = pa.table({"name": ["gpu.name"], "value": ["simulated"]})
-    return Run("simulated", None, {name: _empty(name) for name in RESULTS} | made | {"fact": facts})
+    return RunProfile("simulated", None, {name: _empty(name) for name in RESULTS} | made | {"fact": facts})
 
 
 def _unit_rows(size: Size, ids: np.ndarray, gpu_ns: np.ndarray) -> pa.Table:

@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
-from traceql.runs.compare.sides import Run
+from traceql.runs.compare.sides import RunProfile
 from traceql.runs.gate.criterion import criteria
-from traceql.runs.gate.decision import gate
+from traceql.runs.gate.decision import decide
 from traceql.runs.gate.outcome import Gate, Outcome
 
 SLOWER_DECODE = {"gate_up_proj": 1.12}  # the decode step takes 4% longer
 
 
 def decided(
-    base: Sequence[Run], new: Sequence[Run], *texts: str, accept: Sequence[str] = ()
+    base: Sequence[RunProfile], new: Sequence[RunProfile], *texts: str, accept: Sequence[str] = ()
 ) -> Gate:
-    return gate(base, new, criteria(texts), accept=accept)
+    return decide(base, new, criteria(texts), accept=accept)
 
 
-def outcome(base: Sequence[Run], new: Sequence[Run], criterion: str) -> Outcome:
+def outcome(base: Sequence[RunProfile], new: Sequence[RunProfile], criterion: str) -> Outcome:
     (found,) = decided(base, new, criterion).outcomes
     return found

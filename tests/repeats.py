@@ -6,7 +6,7 @@ from typing import Any
 
 from scaled_runs import EXAMPLE, Profile, example, run, scaled, with_facts, with_rows
 
-from traceql.runs.compare.sides import Run, save_baseline
+from traceql.runs.compare.sides import RunProfile, save_baseline
 
 QUIET = (1.000, 1.002, 0.998, 1.001, 0.999)  # 0.4% from the fastest to the slowest run
 OTHER_QUIET = (1.0005, 0.9985, 1.0015, 0.9995, 1.0025)
@@ -24,7 +24,7 @@ def side(
     without: Sequence[str] = (),
     parts: Mapping[str, float] = {},
     name: str = "run",
-) -> list[Run]:
+) -> list[RunProfile]:
     """One run for each factor.
 
     Args:
@@ -37,12 +37,14 @@ def side(
     """
     profile = with_facts(_changed(latencies, without, parts), facts)
     return [
-        Run(f"{name}{number}", run(EXAMPLE).database, scaled(profile, factor * slower, roles))
+        RunProfile(
+            f"{name}{number}", run(EXAMPLE).database, scaled(profile, factor * slower, roles)
+        )
         for number, factor in enumerate(factors)
     ]
 
 
-def saved(folder: Path, runs: Sequence[Run]) -> Path:
+def saved(folder: Path, runs: Sequence[RunProfile]) -> Path:
     save_baseline(runs, folder)
     return folder
 

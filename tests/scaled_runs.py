@@ -12,7 +12,7 @@ import databases
 import pyarrow as pa
 
 from traceql.runs.compare.profile import profile_of
-from traceql.runs.compare.sides import Run
+from traceql.runs.compare.sides import RunProfile
 
 EXAMPLE = "qwen3-8b-tp1-graph"
 Profile = Mapping[str, pa.Table]
@@ -21,10 +21,10 @@ _WHOLES = ("step", "interval", "busy", "computing")  # metrics that computing is
 
 
 @cache
-def run(name: str) -> Run:
+def run(name: str) -> RunProfile:
     """A run of `databases`, as one side of a comparison."""
     path = databases.trace(name).path
-    return Run(name, path, profile_of(path))
+    return RunProfile(name, path, profile_of(path))
 
 
 def example() -> Profile:

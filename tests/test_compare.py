@@ -13,7 +13,7 @@ import traceql
 from traceql.errors import TraceqlError
 from traceql.runs.compare import Comparison
 from traceql.runs.compare.sentences import answers
-from traceql.runs.compare.sides import Run, runs_of
+from traceql.runs.compare.sides import RunProfile, runs_of
 
 TP1, TP4 = "qwen3-8b-tp1-graph", "qwen3-32b-tp4-graph-nccl"
 SERVING = "qwen3-8b-tp2-serving"
@@ -124,7 +124,7 @@ def test_a_slower_role_is_named_with_the_steps_it_makes_longer_and_nothing_else(
 
 def test_sizes_with_more_tokens_do_not_make_up_for_sizes_with_fewer() -> None:
     base = runs_of([PLANTED / "tp2"])
-    new = [Run(one.name, None, _with_tokens(one.profile)) for one in base]
+    new = [RunProfile(one.name, None, _with_tokens(one.profile)) for one in base]
     row = change(Comparison(base, new), "all", "step")
     assert row["verdict"] == "not comparable"
     assert row["reason"].startswith("steps of the same size process up to ")
@@ -140,7 +140,7 @@ def _with_tokens(profile: Profile) -> Profile:
 
 @pytest.mark.slow
 def test_thresholds_and_names_to_accept_are_checked() -> None:
-    with pytest.raises(TraceqlError, match="threshold is -1; give a share from 0 to 1"):
+    with pytest.raises(TraceqlError, match="threshold is -1; use a share from 0 to 1"):
         Comparison(side(STEADY), side(OTHER), threshold=-1)
     other = side(OTHER, facts={"gpu.name": "NVIDIA B200"})
     assert Comparison(side(STEADY), other, accept="gpu.name").forbidden == ""
@@ -150,7 +150,7 @@ def test_thresholds_and_names_to_accept_are_checked() -> None:
 def test_a_phase_of_which_little_is_compared_says_so() -> None:
     with Comparison(side(STEADY), side(OTHER, without=["mixed"])) as comparison:
         assert not any("Only" in one.text for one in answers(comparison))
-    longer = [Run(r.name, r.database, _with_rare_decode(r.profile)) for r in side(OTHER)]
+    longer = [RunProfile(r.name, r.database, _with_rare_decode(r.profile)) for r in side(OTHER)]
     with Comparison(side(STEADY), longer) as comparison:
         told = next(one.text for one in answers(comparison) if "ecode steps" in one.text)
     assert "of the time of new's decode steps is compared" in told
@@ -182,7 +182,7 @@ def test_roles_of_one_side_are_new_or_gone() -> None:
     (alone,) = side((1.0,))
     metric = alone.profile["metric"]
     without = metric.filter(pc.not_equal(metric["metric"], "rope"))
-    rest = [Run("no rope", None, {**alone.profile, "metric": without})]
+    rest = [RunProfile("no rope", None, {**alone.profile, "metric": without})]
     assert change(Comparison(rest, experts), "decode", "rope")["verdict"] == "new"
     assert change(Comparison(experts, rest), "decode", "rope")["verdict"] == "gone"
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceql.runs.compare.python_tables import Aligned, aligned, layer_changes, stem
+from traceql.runs.compare.kernel_matching import Aligned, aligned, stem
+from traceql.runs.compare.layer_changes import layer_changes
 from traceql.runs.compare.setup import Effect, differences
 from traceql.runs.compare.verdict import Verdict, judged
 

@@ -13,7 +13,7 @@ from scaled_runs import run, scaled
 from traceql.database.terminology import terminology
 from traceql.runs.compare import Comparison
 from traceql.runs.compare.sentences import roots
-from traceql.runs.compare.sides import Run
+from traceql.runs.compare.sides import RunProfile
 from traceql.runs.gate.outcome import Verdict
 
 ONE_OF_TWO = "qwen3-8b-tp2-serving"  # rank 0 alone is bundled
@@ -21,11 +21,11 @@ STEADY = (1.0, 0.998, 1.001, 1.003, 0.997)
 REASON = "it includes waiting for ranks that are not loaded"
 
 
-def side(slower: float = 1.0) -> list[Run]:
+def side(slower: float = 1.0) -> list[RunProfile]:
     """Repeats of a recording of which one rank is loaded."""
     real = run(ONE_OF_TWO)
     return [
-        Run(f"run{n} {slower}", real.database, scaled(real.profile, factor * slower))
+        RunProfile(f"run{n} {slower}", real.database, scaled(real.profile, factor * slower))
         for n, factor in enumerate(STEADY)
     ]
 
@@ -92,4 +92,4 @@ def test_a_rank_that_costs_more_than_any_did_before_is_named() -> None:
     ]
     rows[0]["verdict"] = "inconclusive"
     (told,) = roots(_Rows(rows), "decode")  # type: ignore[arg-type]
-    assert told.startswith("Rank 1 (host): each GPU loses 3.000 ms more from step to step")
+    assert told.startswith("Rank 1 (host): each GPU loses 3.000 ms more per step")

@@ -14,7 +14,7 @@ import traceql
 from traceql.present.report.comparison import write_comparison
 from traceql.runs.compare import Comparison
 from traceql.runs.compare.sentences import answers
-from traceql.runs.compare.sides import Run
+from traceql.runs.compare.sides import RunProfile
 from traceql.sql.query import Query
 from traceql.util.resources import QUERIES
 
@@ -77,7 +77,7 @@ def test_what_traces_say_is_no_markup(tmp_path: Path) -> None:
         texts = [f"{EVIL}{text}" for text in rows[column].to_pylist()]
         place = rows.schema.get_field_index(column)
         changed[table] = rows.set_column(place, column, [texts])
-    evil = Run(f"runs/{EVIL}", None, changed)
+    evil = RunProfile(f"runs/{EVIL}", None, changed)
     with Comparison([real], [evil], accept=["all"]) as comparison:
         write_comparison(comparison, tmp_path / "page.html")
         shown = comparison._repr_html_()
@@ -100,8 +100,8 @@ def test_a_notebook_shows_the_answer_in_words_as_rows_and_as_a_picture(
 
 def test_a_query_that_reads_databases_says_so_where_a_side_has_none() -> None:
     real = run(EXAMPLE)
-    with Comparison([Run("saved", None, real.profile)], [real]) as comparison:
+    with Comparison([RunProfile("saved", None, real.profile)], [real]) as comparison:
         assert Query(QUERIES / "diff" / "efficiency.sql").head.reads == ("base", "new")
-        with pytest.raises(traceql.TraceqlError, match="a baseline does not hold it"):
+        with pytest.raises(traceql.TraceqlError, match="a baseline does not contain"):
             comparison.run("efficiency")
         assert len(comparison.run("roles"))

@@ -61,7 +61,7 @@ def test_a_busy_host_is_waited_for_and_its_rank_is_named() -> None:
 
 def test_a_slow_product_of_one_layer_names_the_layer() -> None:
     screen = _screen("tp1", "tp1-slow-layer5-down_proj")
-    assert "Not all layers moved alike: layer 5 down_proj" in screen
+    assert "Not all layers changed alike: layer 5 down_proj" in screen
     assert _causes(screen)["down_proj"].endswith("slower")
 
 
@@ -122,7 +122,7 @@ def test_from_traces_of_ten_starts_to_the_layer_that_is_slow() -> None:
     done = called("diff", TRACES / "tp1", TRACES / "tp1-slow-layer5-down_proj")
     screen = done.stdout.decode()
     assert done.returncode == 0
-    assert re.search(r"Not all layers moved alike: layer 5 down_proj \+\d", screen)
+    assert re.search(r"Not all layers changed alike: layer 5 down_proj \+\d", screen)
     assert _causes(screen)["down_proj"].endswith("slower")
     assert "down_proj" in _answer(screen, "decode")
     assert "No difference of set-up is known." in screen

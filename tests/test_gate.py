@@ -48,7 +48,7 @@ def test_noise_is_inconclusive_and_says_how_many_runs_would_do() -> None:
     assert found.verdict is Verdict.NO_REGRESSION
     found = outcome(side(LOUD), side(OTHER_LOUD), "decode.step > 5%")
     assert (found.verdict, found.runs_needed) == (Verdict.INCONCLUSIVE, 6)
-    assert found.reason == "it may be more than 5%; 6 runs on each side would do"
+    assert found.reason == "it may be more than 5%; 6 runs on each side would decide"
     found = outcome(side(LOUD), side(OTHER_LOUD), "decode.step > 1%")
     assert (found.verdict, found.runs_needed) == (Verdict.INCONCLUSIVE, None)
     assert found.reason == "it may be more than 1%; more than 50 runs on each side are needed"
@@ -112,7 +112,7 @@ def test_holm_that_no_result_could_pass_is_told_with_the_number_of_runs() -> Non
     assert {found.runs_needed for found in answer.outcomes} == {6}
     assert answer.notes == (
         "With 5 and 5 runs, no regression can be shown in 7 criteria at once: the smallest p is "
-        "0.0079, and Holm's correction asks for 0.0071. It takes 6 runs on each side, or fewer "
+        "0.0079, and Holm's correction requires 0.0071. Use 6 runs on each side, or fewer "
         "criteria.",
     )
     assert decided(side(), side(OTHER_QUIET, slower=1.1), *texts[1:]).exit_status == 1

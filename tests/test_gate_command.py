@@ -178,7 +178,7 @@ def test_a_difference_can_be_accepted_in_the_file(sides: Path) -> None:
         ('fail_on = ["step > 2"]', "'step > 2' has no percent sign"),
         ("baseline = 3", "baseline is not the name of a folder"),
         ('baseline = ""', "baseline is not the name of a folder"),
-        ("fail_on = [", "is no TOML"),
+        ("fail_on = [", "is not TOML"),
         ('fail_on = ["step > 2%"]\nbaseline = "nowhere"', "nowhere is not a baseline"),
         ('fail_on = ["step > 2%"]\nbaseline = "."', "is not a baseline"),
     ],

@@ -39,11 +39,11 @@ def test_a_criterion_has_a_scope_a_metric_and_a_limit(
 @pytest.mark.parametrize(
     ("written", "told"),
     [
-        ("decode.step", "is no criterion; write METRIC > X%"),
-        ("", "is no criterion"),
+        ("decode.step", "is not a criterion; write METRIC > X%"),
+        ("", "is not a criterion"),
         ("decode.step > 2", 'has no percent sign; write "decode.step > 2%"'),
-        ("decode.step > nan%", "is no criterion"),
-        ("decode.step > 2% ; x", "is no criterion"),
+        ("decode.step > nan%", "is not a criterion"),
+        ("decode.step > 2% ; x", "is not a criterion"),
         (
             "decode.stepp > 2%",
             "there is no metric 'stepp'; did you mean 'decode.step' or 'decode.other_step'?",
@@ -53,7 +53,7 @@ def test_a_criterion_has_a_scope_a_metric_and_a_limit(
         ("decode.ttft > 2%", "ttft is of whole runs"),
         ("gpu_time > 2%", "there is no metric 'gpu_time'; there are step, interval,"),
         ("step > 0%", "a limit of 0%"),
-        ("decode.step < -2%", 'less decode.step is no regression; write "decode.step > 2%"'),
+        ("decode.step < -2%", 'less decode.step is not a regression; write "decode.step > 2%"'),
         ("decode.step > -2%", 'write "decode.step > 2%"'),
         ("decode.step < 2%", 'write "decode.step > 2%"'),
         ("tokens_per_second > 5%", 'write "tokens_per_second < -5%"'),

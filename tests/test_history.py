@@ -21,7 +21,7 @@ from scaled_runs import EXAMPLE, Profile, example, scaled, with_facts
 
 import traceql
 from traceql.cli import cli
-from traceql.runs.compare.sides import Run
+from traceql.runs.compare.sides import RunProfile
 from traceql.runs.history.lookback import LEAST_BEFORE, LEAST_POINTS, Mark, looked_at
 
 NOISE = [1, 1.004, 0.997, 1.001, 1.006, 0.994, 1.002, 0.999, 1.003, 0.998, 1.001, 1.005]
@@ -32,7 +32,7 @@ FIRST_NS = 1_790_000_000 * 10**9  # 2026-09-21 14:13 UTC
 def save(folder: Path, *profiles: Profile) -> None:
     """A baseline with a run of each profile."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    saved(folder, [Run(f"run{n}", None, one) for n, one in enumerate(profiles)])
+    saved(folder, [RunProfile(f"run{n}", None, one) for n, one in enumerate(profiles)])
 
 
 def save_history(folder: Path, factors: Sequence[float]) -> None:

@@ -107,8 +107,6 @@ def diff(
 
             print_comparison(comparison, details=details)
         elif output_format.name == "json" and not selection.is_given:
-            from traceql.runs.compare.document import document_text
-
-            click.echo(document_text(comparison))
+            click.echo(comparison.document())
         else:
             write_result(selection.rows(comparison, default="answer"), output_format)

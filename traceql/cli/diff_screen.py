@@ -9,18 +9,20 @@ from traceql.cli.console import align, print_text, terminal_width
 from traceql.result.text_table.texts import places, without_middle
 from traceql.runs.compare.changes import HAS_WAIT
 from traceql.runs.compare.comparison import Comparison
-from traceql.runs.compare.document import KernelChange, Use, kernel_changes
-from traceql.runs.compare.python_tables import short
+from traceql.runs.compare.kernel_matching import short_name
 from traceql.runs.compare.sentences import (
     MARKS,
+    KernelChange,
+    KernelUse,
     answers,
     cause_name,
+    format_percent,
+    format_time,
+    format_time_change,
+    format_values,
+    kernel_changes,
     layers,
-    names,
     roots,
-    signed,
-    signed_time,
-    time,
 )
 from traceql.runs.compare.setup import Difference, Effect
 from traceql.runs.compare.verdict import Verdict
@@ -108,7 +110,10 @@ def _print_setup(differences: Sequence[Difference], *, details: bool) -> None:
         kinds.setdefault((one.effect, one.title, one.reason), []).append(one)
     for (effect, title, reason), same in kinds.items():
         limit = len(same) if details else _MAX_DIFFERENCES
-        changed = [f"{one.name} {names(one.base)} → {names(one.new)}" for one in same[:limit]]
+        changed = [
+            f"{one.name} {format_values(one.base)} → {format_values(one.new)}"
+            for one in same[:limit]
+        ]
         changed += [f"and {len(same) - limit} more"] if len(same) > limit else []
         why = f"; {reason}" if reason else ""
         if effect is Effect.FORBIDS:
@@ -133,7 +138,7 @@ def _print_numbers(comparison: Comparison) -> None:
             comparison.terminology(_name(row)),
             _format_value(row, "base"),
             _format_value(row, "new"),
-            signed(row["change_pct"]),
+            format_percent(row["change_pct"]),
             _format_certainty(row, has_interval=has_interval),
             _format_verdict(row),
         ]
@@ -157,12 +162,12 @@ def _name(row: Mapping[str, Any]) -> str:
 
 
 def _format_value(row: Mapping[str, Any], side: str) -> str:
-    return f"{row[side]:,.0f}" if row["unit"] == "tokens/s" else time(row[side])
+    return f"{row[side]:,.0f}" if row["unit"] == "tokens/s" else format_time(row[side])
 
 
 def _format_certainty(row: Mapping[str, Any], *, has_interval: bool) -> str:
     if row["low_pct"] is not None:
-        return f"{signed(row['low_pct'])} to {signed(row['high_pct'])}"
+        return f"{format_percent(row['low_pct'])} to {format_percent(row['high_pct'])}"
     if has_interval:
         return ""
     if row["base_spread_pct"] is not None and row["new_spread_pct"] is not None:
@@ -237,7 +242,7 @@ def _print_causes(
     name = "step" if scope == "unknown" else f"{scope} step"
     click.echo()
     click.secho(
-        f"Where the {signed_time(new - base)} of a {name} come from "
+        f"Where the {format_time_change(new - base)} of a {name} come from "
         f"({comparison.terminology('mean of the GPUs')}):",
         bold=True,
     )
@@ -267,7 +272,7 @@ def _print_causes(
 
 
 def _format_change(base_ns: float, new_ns: float, name: str, delta_ns: float) -> list[str]:
-    return [signed_time(delta_ns), name, time(base_ns), time(new_ns)]
+    return [format_time_change(delta_ns), name, format_time(base_ns), format_time(new_ns)]
 
 
 def _select_causes(
@@ -295,10 +300,10 @@ def _format_kernel_counts(row: Mapping[str, Any]) -> str:
 def _format_interval(row: Mapping[str, Any]) -> str:
     if row["low_pct"] is not None:
         of_step = " of step" if row["percent_of"] == "step" else ""
-        return f"{signed(row['low_pct'])} to {signed(row['high_pct'])}{of_step}"
+        return f"{format_percent(row['low_pct'])} to {format_percent(row['high_pct'])}{of_step}"
     if row["change_pct"] is None or not row["base_ns"]:
         return ""
-    return signed(100 * row["delta_ns"] / row["base_ns"])
+    return format_percent(100 * row["delta_ns"] / row["base_ns"])
 
 
 def _print_cause_table(cells: list[list[str]], verdicts: Sequence[str | None]) -> None:
@@ -337,10 +342,10 @@ def _format_kernel_change(change: KernelChange) -> str:
     return f"{_format_kernels(change.gone)} → {_format_kernels(change.came)}"
 
 
-def _format_kernels(uses: Sequence[Use]) -> str:
+def _format_kernels(uses: Sequence[KernelUse]) -> str:
     width = max(24, terminal_width() // 3)
     kernels = dict.fromkeys(
-        without_middle(use.name if places(use.name) <= width else short(use.name), width)
+        without_middle(use.name if places(use.name) <= width else short_name(use.name), width)
         for use in uses
     )
     more = " + ..." if len(kernels) > _MAX_KERNELS else ""
@@ -352,7 +357,7 @@ def _print_recording(comparison: Comparison) -> None:
     recorded = {row["side"]: row["ns"] for row in comparison.table(_RECORDED)}
     parts = {row["change"]: row["ns"] for row in comparison.table(_TOTAL)}
     texts = [
-        f"{signed_time(ns)} {text}"
+        f"{format_time_change(ns)} {text}"
         for change, text in _RECORDING_PARTS.items()
         if (ns := parts.get(change))
     ]
@@ -360,5 +365,6 @@ def _print_recording(comparison: Comparison) -> None:
         return
     base, new = recorded["base"], recorded["new"]
     print_text(
-        f"Recording: {time(base)} → {time(new)} ({signed_time(new - base)}): {', '.join(texts)}."
+        f"Recording: {format_time(base)} → {format_time(new)} "
+        f"({format_time_change(new - base)}): {', '.join(texts)}."
     )

@@ -25,7 +25,7 @@ from traceql.util.files import atomic_write
 from traceql.util.text import format_count, one_line, shortened
 
 if TYPE_CHECKING:
-    from traceql.runs.compare.sides import Run
+    from traceql.runs.compare.sides import RunProfile
     from traceql.runs.gate.outcome import Gate
 
 _FORMATS: dict[str, Callable[["Gate"], str]] = {
@@ -102,11 +102,12 @@ def gate(
         if path.suffix not in _SUFFIXES:
             suffixes = ", ".join(_SUFFIXES)
             raise click.UsageError(f"{path} has none of the suffixes {suffixes}; rename it")
-    from traceql.runs.compare.sides import groups_of, manifest_of
-    from traceql.runs.gate.decision import gate as compare
+    from traceql.runs.compare.sides import manifest_of
+    from traceql.runs.gate.decision import gate as decide
 
     chosen = read_config(config) if config else found_config(Path.cwd())
-    wanted = criteria(fail_on or chosen.fail_on)
+    wanted = fail_on or chosen.fail_on
+    criteria(wanted)  # fails before the work
     if not wanted:
         where = f"fail_on in {chosen.path}" if chosen.path else f"a {NAME}"
         raise click.UsageError(f'no criterion; add --fail-on "decode.step > 2%", or {where}')
@@ -115,9 +116,8 @@ def gate(
     if chosen.baseline is not None and sides[0] == [chosen.baseline]:
         manifest_of(chosen.baseline)
     with ExitStack() as files:  # fails before the work if a file is not writable
-        drafts = {path: files.enter_context(atomic_write(path)) for path in dict.fromkeys(write)}
-        base_runs, new_runs = groups_of(sides, say=print_status)
-        result = compare(base_runs, new_runs, wanted, accept=accept or chosen.accept)
+        drafts = {path: files.enter_context(whole_file(path)) for path in dict.fromkeys(write)}
+        result = decide(*sides, fail_on=wanted, accept=accept or chosen.accept, say=print_status)
         for path, draft in drafts.items():
             draft.write_bytes(_FORMATS[_SUFFIXES[path.suffix]](result).encode())
         _print(result, format_)
@@ -173,7 +173,7 @@ def save(name: Path, paths: tuple[Path, ...], replace: bool) -> None:
         print_text(warning, hanging="  ", err=True)
 
 
-def _forbidden_differences(runs: Sequence["Run"]) -> str:
+def _forbidden_differences(runs: Sequence["RunProfile"]) -> str:
     """The differences of set-up between the runs that forbid a comparison."""
     from traceql.runs.compare.setup import Effect, differences
 

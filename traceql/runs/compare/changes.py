@@ -1,46 +1,32 @@
 """The numbers of a comparison, each with its interval and verdict."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from csv import DictReader
 from dataclasses import dataclass
 from functools import cache
+from io import BytesIO
 from pathlib import Path
-from statistics import median
+from statistics import median, median_low
 
 import duckdb
 import pyarrow as pa
+import pyarrow.json as pj
 
-from traceql.runs.compare.python_tables import table_of
 from traceql.runs.compare.verdict import Judged, Verdict, judged
 
 _MORE_IS_BETTER = {"tokens_per_second"}
 _MOST_OTHER_TOKENS = 0.1  # relative; beyond it, steps of the two sides do other work
 HAS_WAIT = "it includes waiting for ranks that are not loaded"
-SCHEMA = pa.schema(
-    [
-        ("scope", pa.string()),
-        ("metric", pa.string()),
-        ("kind", pa.string()),
-        ("base", pa.float64()),
-        ("new", pa.float64()),
-        ("unit", pa.string()),
-        ("change_pct", pa.float64()),
-        ("low_pct", pa.float64()),
-        ("high_pct", pa.float64()),
-        ("percent_of", pa.string()),
-        ("p", pa.float64()),
-        ("verdict", pa.string()),
-        ("reason", pa.string()),
-        ("runs_needed", pa.int64()),
-        ("base_spread_pct", pa.float64()),
-        ("new_spread_pct", pa.float64()),
-        ("step_noise_pct", pa.float64()),
-        ("base_kernels", pa.float64()),
-        ("new_kernels", pa.float64()),
-        ("base_values", pa.list_(pa.float64())),  # one for each run
-        ("new_values", pa.list_(pa.float64())),
-    ]
-)
+SCHEMA = pa.schema({
+    "scope": "string", "metric": "string", "kind": "string", "base": "float64", "new": "float64",
+    "unit": "string", "change_pct": "float64", "low_pct": "float64", "high_pct": "float64",
+    "percent_of": "string", "p": "float64", "verdict": "string", "reason": "string",
+    "runs_needed": "int64", "base_spread_pct": "float64", "new_spread_pct": "float64",
+    "step_noise_pct": "float64", "base_kernels": "float64", "new_kernels": "float64",
+    # One value for each run.
+    "base_values": pa.list_(pa.float64()), "new_values": pa.list_(pa.float64()),
+})  # fmt: skip
 _VALUES = """
     SELECT
         scope,
@@ -75,16 +61,31 @@ _TOKENS = """
 
 @dataclass(frozen=True)
 class _Values:
-    """What the runs of a side have: one time, and one number of kernels, for each run.
+    """A metric of one side: a time and a number of kernels for each run.
 
     Attributes:
-        has_wait: whether waiting is in it because a run does not tell it apart.
+        has_wait: whether it includes waiting that a run cannot separate.
     """
 
     ns: tuple[float, ...]
     kernels: tuple[float, ...] | None
     mad_ns: float | None
     has_wait: bool = False
+
+
+def table_of(rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> pa.Table:
+    """A table of rows with a value for each column; reading JSON does not import pandas."""
+    lines = [json.dumps(row, allow_nan=False) for row in rows]
+    if not lines:
+        # A file without rows cannot be read.
+        lines = [json.dumps(dict.fromkeys(schema.names))]
+    text = "\n".join(lines).encode()
+    read = pj.read_json(
+        BytesIO(text),
+        read_options=pj.ReadOptions(use_threads=False, block_size=max(len(text), 1)),
+        parse_options=pj.ParseOptions(explicit_schema=schema),
+    )
+    return read.slice(0, len(rows))
 
 
 def changes(con: duckdb.DuckDBPyConnection, *, threshold: float, forbidden: str) -> pa.Table:
@@ -96,7 +97,7 @@ def changes(con: duckdb.DuckDBPyConnection, *, threshold: float, forbidden: str)
         forbidden: why there can be no verdict at all.
     """
     runs = dict(con.execute(_RUNS).fetchall())
-    judge = _Judge(threshold, forbidden, _tokens(con))
+    judge = _Judge(con, threshold, forbidden)
     values = _with_groups(_values(con, runs))
     rows = [judge.row(*key, sides) for key, sides in values.items()]
     rows += _latencies(con, runs, threshold=threshold, forbidden=forbidden)
@@ -111,7 +112,7 @@ def roles_together(
     threshold: float,
     forbidden: str,
 ) -> dict[str, object] | None:
-    """The row that several roles would have in table change as one; None if none of them runs.
+    """The row of table change for several roles as one; None if none of them runs.
 
     Args:
         con: a connection to the tables of a comparison.
@@ -120,53 +121,41 @@ def roles_together(
     found = [sides for role in roles if (sides := values.get((scope, role, "role")))]
     if not found:
         return None
-    judge = _Judge(threshold, forbidden, _tokens(con))
+    judge = _Judge(con, threshold, forbidden)
     return judge.row(scope, "+".join(roles), "group", _together(found))
 
 
-def _tokens(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """What the tokens of steps forbid, by scope."""
-    return {scope: _other_work(*counts) for scope, *counts in con.execute(_TOKENS).fetchall()}
-
-
-@dataclass(frozen=True)
 class _Judge:
-    """How a verdict on times is found.
+    """Judges times; steps of a scope that process other numbers of tokens have no verdict."""
 
-    Attributes:
-        tokens: why the steps of a scope do other work.
-    """
-
-    threshold: float
-    forbidden: str
-    tokens: Mapping[str, str]
+    def __init__(self, con: duckdb.DuckDBPyConnection, threshold: float, forbidden: str) -> None:
+        self._threshold, self._forbidden = threshold, forbidden
+        rows = con.execute(_TOKENS).fetchall()
+        self._other_work = {scope: _other_work(*counts) for scope, *counts in rows}
 
     def row(
-        self, scope: str, metric: str, kind: str, sides: Mapping[str, "_Values"]
+        self, scope: str, metric: str, kind: str, sides: Mapping[str, _Values]
     ) -> dict[str, object]:
         base, new = sides["base"], sides["new"]
-        told = judged(
+        has_wait = HAS_WAIT if base.has_wait or new.has_wait else ""
+        change = judged(
             base.ns,
             new.ns,
             whole=median(sides["whole"].ns),
-            threshold=self.threshold,
-            forbidden=self.forbidden or self.tokens.get(scope, "") or _waiting(base, new),
+            threshold=self._threshold,
+            forbidden=self._forbidden or self._other_work.get(scope, "") or has_wait,
         )
-        return _row(scope, metric, kind, "ns", told, base, new)
-
-
-def _waiting(base: _Values, new: _Values) -> str:
-    return HAS_WAIT if base.has_wait or new.has_wait else ""
+        return _row(scope, metric, kind, "ns", change, base, new)
 
 
 def _other_work(
     base: float | None, new: float | None, fewer: float | None, more: float | None
 ) -> str:
-    """Whether steps of the same size process other numbers of tokens.
+    """Why steps of the same size do other work: they process other numbers of tokens.
 
     Args:
-        fewer: the tokens of the side with fewer, summed over sizes; more likewise. So a size with
-            more tokens does not make up for one with fewer.
+        fewer, more: the smaller and the larger number of tokens of each size, summed over sizes, so
+            that sizes with more and with fewer tokens do not cancel.
     """
     if not base or not new or not fewer or not more or more / fewer - 1 <= _MOST_OTHER_TOKENS:
         return ""
@@ -194,14 +183,10 @@ def _values(
         for side in runs.keys() - sides.keys():
             zeros = (0.0,) * runs[side]
             sides[side] = _Values(zeros, zeros if kind == "role" else None, 0.0)
-        sides["whole"] = _both(found[scope, "step", "whole"])
+        steps = found[scope, "step", "whole"]  # each side counts as much as the other
+        medians = tuple(median(steps[side].ns) for side in ("base", "new"))
+        sides["whole"] = _Values(medians, None, None)
     return dict(sorted(found.items()))
-
-
-def _both(steps: Mapping[str, _Values]) -> _Values:
-    """The steps of both sides, each side counting as much as the other."""
-    base, new = (median(steps[side].ns) for side in ("base", "new"))
-    return _Values((base, new), None, None)
 
 
 def _with_groups(values: dict[_Key, dict[str, _Values]]) -> dict[_Key, dict[str, _Values]]:
@@ -228,15 +213,14 @@ def _with_groups(values: dict[_Key, dict[str, _Values]]) -> dict[_Key, dict[str,
 
 def _together(roles: Sequence[Mapping[str, _Values]]) -> dict[str, _Values]:
     """Several roles as one."""
-    sums = {side: _sum([one[side] for one in roles]) for side in ("base", "new")}
+    sums = {}
+    for side in ("base", "new"):
+        parts = [one[side] for one in roles]
+        ns = tuple(map(sum, zip(*(part.ns for part in parts), strict=True)))
+        counts = [part.kernels for part in parts if part.kernels is not None]
+        kernels = tuple(map(sum, zip(*counts, strict=True)))
+        sums[side] = _Values(ns, kernels, None, any(part.has_wait for part in parts))
     return sums | {"whole": roles[0]["whole"]}
-
-
-def _sum(parts: Sequence[_Values]) -> _Values:
-    ns = tuple(sum(values) for values in zip(*(part.ns for part in parts), strict=True))
-    counts = [part.kernels for part in parts if part.kernels is not None]
-    kernels = tuple(sum(values) for values in zip(*counts, strict=True))
-    return _Values(ns, kernels, None, any(part.has_wait for part in parts))
 
 
 def _is_on(sides: Mapping[str, _Values], side: str) -> bool:
@@ -256,52 +240,46 @@ def _row(
     metric: str,
     kind: str,
     unit: str,
-    told: Judged,
+    change: Judged,
     base: _Values,
     new: _Values,
 ) -> dict[str, object]:
-    verdict = told.verdict
+    verdict = change.verdict
     if kind == "role" and any(base.kernels or ()) != any(new.kernels or ()):
         verdict = Verdict.GONE if any(base.kernels or ()) else Verdict.NEW
-    found = told.shift
+    shift = change.shift
     return {
         "scope": scope,
         "metric": metric,
         "kind": kind,
-        "base": told.base,
-        "new": told.new,
+        "base": change.base,
+        "new": change.new,
         "unit": unit,
-        "change_pct": 100 * found.estimate,
-        "low_pct": None if found.low is None else 100 * found.low,
-        "high_pct": None if found.high is None else 100 * found.high,
-        "percent_of": "itself" if found.is_ratio else "step",
-        "p": found.p,
+        "change_pct": 100 * shift.estimate,
+        "low_pct": None if shift.low is None else 100 * shift.low,
+        "high_pct": None if shift.high is None else 100 * shift.high,
+        "percent_of": "itself" if shift.is_ratio else "step",
+        "p": shift.p,
         "verdict": str(verdict),
-        "reason": told.reason,
-        "runs_needed": told.runs,
+        "reason": change.reason,
+        "runs_needed": change.runs,
         "base_spread_pct": _spread(base.ns),
         "new_spread_pct": _spread(new.ns),
-        "step_noise_pct": _noise(base.mad_ns, told.base),
-        "base_kernels": _middle(base.kernels),
-        "new_kernels": _middle(new.kernels),
+        "step_noise_pct": (
+            100 * base.mad_ns / change.base if base.mad_ns is not None and change.base > 0 else None
+        ),
+        "base_kernels": base.kernels and median_low(base.kernels),
+        "new_kernels": new.kernels and median_low(new.kernels),
         "base_values": base.ns,
         "new_values": new.ns,
     }
 
 
-def _noise(mad_ns: float | None, ns: float) -> float | None:
-    return None if mad_ns is None or ns <= 0 else 100 * mad_ns / ns
-
-
 def _spread(values: Sequence[float]) -> float | None:
-    """From the least to the greatest value of the runs, in percent of the least."""
+    """(greatest - least) / least value of the runs, percent."""
     if len(values) < 2 or min(values) <= 0:
         return None
     return 100 * (max(values) / min(values) - 1)
-
-
-def _middle(values: Sequence[float] | None) -> float | None:
-    return None if values is None else sorted(values)[(len(values) - 1) // 2]
 
 
 def _latencies(
@@ -312,16 +290,16 @@ def _latencies(
         found.setdefault(metric, {})[side] = values
     for metric, sides in sorted(found.items()):
         if {side: len(values) for side, values in sides.items()} != runs:
-            continue  # a run does not tell it
+            continue  # not every run has it
         base, new = (_Values(tuple(sides[side]), None, 0.0) for side in ("base", "new"))
-        told = judged(
+        is_rate = metric in _MORE_IS_BETTER
+        change = judged(
             base.ns,
             new.ns,
             whole=(median(base.ns) + median(new.ns)) / 2,
             threshold=threshold,
-            more_is_better=metric in _MORE_IS_BETTER,
+            more_is_better=is_rate,
             forbidden=forbidden,
         )
-        is_rate = metric in _MORE_IS_BETTER
         kind, unit = ("rate", "tokens/s") if is_rate else ("latency", "ns")
-        yield _row(None, metric, kind, unit, told, base, new) | {"step_noise_pct": None}
+        yield _row(None, metric, kind, unit, change, base, new) | {"step_noise_pct": None}

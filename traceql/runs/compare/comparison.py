@@ -1,6 +1,7 @@
-"""A comparison of two sides: its tables, in a database in memory."""
+"""A comparison of two groups of runs: its tables in an in-memory database, queries and SQL."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -18,72 +19,37 @@ from traceql.database.tables import complete_database
 from traceql.database.terminology import Terminology, terminology
 from traceql.errors import QueryInvalid, TraceqlError
 from traceql.result import Result, as_html, display_in_notebook
-from traceql.runs.compare.changes import changes, roles_together
+from traceql.result.text_table.values import plain
+from traceql.runs.compare.changes import changes, roles_together, table_of
+from traceql.runs.compare.kernel_matching import unnamed_rows
+from traceql.runs.compare.layer_changes import layer_rows
 from traceql.runs.compare.profile import RESULTS
-from traceql.runs.compare.python_tables import layer_rows, setup_rows, unnamed_rows
 from traceql.runs.compare.sentences import answers
 from traceql.runs.compare.setup import Effect, differences
-from traceql.runs.compare.sides import Run, groups_of
+from traceql.runs.compare.sides import RunProfile, groups_of
 from traceql.runs.compare.verdict import NOISE
 from traceql.sql.query import Query, bound, queries_in, query_named
 from traceql.util.resources import QUERIES
-from traceql.util.text import printable, source_text
-
-
-def attached(
-    con: duckdb.DuckDBPyConnection,
-    sides: Mapping[str, Sequence[Path | None]],
-    *,
-    until_closed: ExitStack,
-) -> tuple[str, ...]:
-    """Attaches databases read-only: the first of the side base as base, the second as base_2.
-
-    All tables of a database are there, in whichever schema it has them.
-
-    Args:
-        con: the connection; from now on it can reach no other file.
-        sides: the databases of each side; None where a run has none.
-        until_closed: keeps what the connection reads.
-    """
-    databases = {
-        side if number == 1 else f"{side}_{number}": one.resolve()
-        for side, given in sides.items()
-        for number, one in enumerate(given, start=1)
-        if one is not None
-    }
-    for database in dict.fromkeys(databases.values()):
-        own = [name for name, one in databases.items() if one == database]
-        file = until_closed.enter_context(complete_database(database))
-        attach_flat(con, file, *own)
-    con.execute("SET enable_external_access = false")
-    con.execute("SET lock_configuration = true")
-    return tuple(databases)
-
+from traceql.util.text import format_count, printable, source_text
 
 SIDES = ("base", "new")
 _TABLES = Path(__file__).parent / "tables"
 # In the order in which they need each other.
-_MADE = (
-    "grain",
-    "stratum",
-    "weight",
-    "run_stratum",
-    "scope",
-    "run_value",
-    "chosen_run",
-    "typical",
-    "waterfall",
-    "total_run",
-    "total",
-    "coverage",
-    "layer_value",
-    "layer",
-    "kernel_use",
-    "lost",
+_STATEMENTS = (
+    "grain", "stratum", "weight", "run_stratum", "scope", "run_value", "chosen_run", "typical",
+    "waterfall", "total_run", "total", "coverage", "layer_value", "layer", "kernel_use", "lost",
     "latency",
-)
+)  # fmt: skip
+_DOCUMENTED = (
+    "coverage", "setup", "change", "cause", "waterfall", "stratum", "total", "lost", "layer",
+    "layer_change", "kernel_use", "unnamed_kernel",
+)  # fmt: skip
+_SETUP = pa.schema({
+    "name": "string", "title": "string", "effect": "string", "reason": "string",
+    "base": pa.list_(pa.string()), "new": pa.list_(pa.string()),
+})  # fmt: skip
 _FACTS = "SELECT side, run, name, value FROM profile_fact ORDER BY ALL"
-_SHOWN = (
+_ANSWER_COLUMNS = (
     "scope", "metric", "base", "new", "unit", "change_pct", "low_pct", "high_pct", "verdict",
     "reason",
 )  # fmt: skip
@@ -108,28 +74,28 @@ class Comparison(AbstractContextManager["Comparison"]):
         base: the runs that are the reference.
         new: the runs that are compared with them.
         threshold: the smallest change that counts, relative.
-        accept: names of differences of the set-up, or beginnings of names up to a dot, that do not
-            forbid a verdict; all for all of them.
+        accept: names of differences of the set-up, or their prefixes up to a dot, that do not
+            forbid a verdict; "all" for all of them.
     """
 
     def __init__(
         self,
-        base: Sequence[Run],
-        new: Sequence[Run],
+        base: Sequence[RunProfile],
+        new: Sequence[RunProfile],
         *,
         threshold: float = NOISE,
         accept: Collection[str] = (),
     ) -> None:
         if not 0 <= threshold < 1:
-            raise TraceqlError(f"threshold is {threshold:g}; give a share from 0 to 1, as 0.01")
+            raise TraceqlError(f"threshold is {threshold:g}; use a share from 0 to 1, such as 0.01")
         accepted = [accept] if isinstance(accept, str) else accept
         self.base, self.new = tuple(base), tuple(new)
         self.threshold = threshold
         self._con = duckdb.connect(config={"threads": 2})
-        self._after = ExitStack()  # what is left to do when it is closed
-        for side, runs in zip(SIDES, (self.base, self.new), strict=True):
+        self._open_files = ExitStack()
+        for side, runs in self._sides():
             if not runs:
-                raise TraceqlError(f"there is no run on the side {side}")
+                raise TraceqlError(f"{side} has no run")
         self._load()
         facts = self._con.execute(_FACTS).fetchall()
         self.differences = tuple(
@@ -140,12 +106,12 @@ class Comparison(AbstractContextManager["Comparison"]):
 
     @cached_property
     def terminology(self) -> Terminology:
-        """What to call the devices of both sides."""
+        """The terms for the devices of both sides."""
         return terminology([dialect for (dialect,) in self._con.execute(_DIALECTS).fetchall()])
 
     @cached_property
     def queries(self) -> dict[str, Query]:
-        """The queries of the folder queries/diff, with heads in the words of both sides."""
+        """The queries of the folder queries/diff, with heads in the terminology of both sides."""
         return self.terminology.queries(diff_queries())
 
     @property
@@ -174,12 +140,12 @@ class Comparison(AbstractContextManager["Comparison"]):
         Raises:
             QueryNotFound: no such query; the message suggests the closest name.
             QueryInvalid: an unknown parameter, or a value that is not allowed; or the query reads
-                the databases, and a side is a baseline, which has none.
+                the database of a side that is a baseline.
         """
         query = query_named(name, self.queries, listed_by="traceql diff --query list")
         if missing := [side for side in query.head.reads if side not in self._databases]:
             raise QueryInvalid(
-                f"{name} reads the database of {missing[0]}, and a baseline does not hold it; "
+                f"{name} reads the database of {missing[0]}, which a baseline does not contain; "
                 "compare with the run itself"
             )
         return result(self._con, query.sql, bound(query, parameters), query.head.chart)
@@ -218,39 +184,50 @@ class Comparison(AbstractContextManager["Comparison"]):
         return self.query("waterfall", scope=scope).chart(width=width)
 
     def _ipython_display_(self) -> None:
-        """Shows the answer in words and as rows, and the waterfall as a picture."""
+        """Shows the answer as sentences and rows, and the waterfall as a chart."""
         display_in_notebook(self._outputs())
 
     def _repr_html_(self) -> str:
-        """The same for programs other than Jupyter, as one piece."""
+        """The same as one document, for programs other than Jupyter."""
         return as_html(self._outputs())
 
     def _outputs(self) -> Iterator[dict[str, str]]:
-        """The outputs by media type."""
-        told = [printable(sentence.text) for sentence in answers(self)]
-        html = "".join(f"<p>{escape(text)}</p>" for text in told)
-        yield {"text/html": html, "text/plain": "\n".join(told)}
-        yield from Result(self.query("answer").select(list(_SHOWN)).arrow()).outputs()
+        texts = [printable(sentence.text) for sentence in answers(self)]
+        html = "".join(f"<p>{escape(text)}</p>" for text in texts)
+        yield {"text/html": html, "text/plain": "\n".join(texts)}
+        yield from Result(self.query("answer").select(list(_ANSWER_COLUMNS)).arrow()).outputs()
         waterfall = self.query("waterfall")
         if waterfall.can_be_drawn:
             yield from islice(waterfall.outputs(), 1)
 
     def __repr__(self) -> str:
-        return f"<Comparison: {_counted(self.base)} with {_counted(self.new)}>"
+        counts = [format_count(len(runs), "run") for _, runs in self._sides()]
+        return f"<Comparison: {' with '.join(counts)}>"
 
     def close(self) -> None:
         self._con.close()
-        self._after.close()
+        self._open_files.close()
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def document(self) -> str:
+        """The answers, the runs and all tables as JSON; NULL is null, times are ns."""
+        document: dict[str, Any] = {
+            "answers": [{"verdict": str(one.verdict), "text": one.text} for one in answers(self)],
+            "runs": {side: [run.name for run in runs] for side, runs in self._sides()},
+            "threshold_pct": 100 * self.threshold,
+            "not_comparable": self.forbidden or None,
+        }
+        for name in _DOCUMENTED:
+            document[name] = plain(self.table(f"SELECT * FROM {name}"))
+        return json.dumps(document, indent=1, allow_nan=False)
+
+    def _sides(self) -> Iterator[tuple[str, tuple[RunProfile, ...]]]:
+        return zip(SIDES, (self.base, self.new), strict=True)
+
     def _load(self) -> None:
-        runs = [
-            (side, number, run)
-            for side, of_side in zip(SIDES, (self.base, self.new), strict=True)
-            for number, run in enumerate(of_side)
-        ]
+        runs = [(side, *run) for side, of_side in self._sides() for run in enumerate(of_side)]
         for name in RESULTS:
             for place, (_, _, run) in enumerate(runs):
                 self._con.register(f"run_{place}", run.profile[name])
@@ -263,12 +240,13 @@ class Comparison(AbstractContextManager["Comparison"]):
                 self._con.unregister(f"run_{place}")
 
     def _compare(self) -> None:
-        for name in _MADE:
+        for name in _STATEMENTS:
             self._make(name)
         changed = changes(self._con, threshold=self.threshold, forbidden=self.forbidden)
         self._create("change", changed)
         self._make("cause")
-        self._create("setup", setup_rows(self.differences))
+        setup = [vars(one) | {"effect": str(one.effect)} for one in self.differences]
+        self._create("setup", table_of(setup, _SETUP))
         self._create("layer_change", layer_rows(self._con))
         self._create("unnamed_kernel", unnamed_rows(self._con))
 
@@ -282,14 +260,23 @@ class Comparison(AbstractContextManager["Comparison"]):
 
     @cached_property
     def _databases(self) -> tuple[str, ...]:
-        """The names by which statements can read the databases, and nothing else, from now on."""
-        sides = zip(SIDES, (self.base, self.new), strict=True)
-        databases = {side: [run.database for run in runs] for side, runs in sides}
-        return attached(self._con, databases, until_closed=self._after)
+        """The names of the attached databases: base, base_2, ..., new, new_2, ...
 
-
-def _counted(runs: Sequence[Run]) -> str:
-    return "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+        They are read-only, and the connection can read no other file from now on.
+        """
+        databases = {
+            side if number == 1 else f"{side}_{number}": run.database.resolve()
+            for side, runs in self._sides()
+            for number, run in enumerate(runs, start=1)
+            if run.database is not None
+        }
+        for database in dict.fromkeys(databases.values()):
+            own = [name for name, one in databases.items() if one == database]
+            file = self._open_files.enter_context(complete_database(database))
+            attach_flat(self._con, file, *own)
+        self._con.execute("SET enable_external_access = false")
+        self._con.execute("SET lock_configuration = true")
+        return tuple(databases)
 
 
 def diff(
@@ -306,8 +293,8 @@ def diff(
             A folder with databases or run directories holds a repeat for each.
         new: the same for the other side.
         threshold: the smallest change that counts, relative.
-        accept: names of differences of the set-up that do not forbid a verdict (Difference.name),
-            or beginnings of them up to a dot; all for all of them.
+        accept: names of differences of the set-up (Difference.name), or their prefixes up to a
+            dot, that do not forbid a verdict; "all" for all of them.
 
     Raises:
         TraceqlError: a path does not exist or cannot be read.

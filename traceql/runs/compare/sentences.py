@@ -1,4 +1,4 @@
-"""What a comparison found in sentences, the answer first."""
+"""The result of a comparison in sentences, and the kernels that differ by role."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,15 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from traceql.runs.compare.verdict import Verdict
+from traceql.util.units import TIME
 
 if TYPE_CHECKING:
     from traceql.runs.compare.comparison import Comparison
 
 # Smaller causes are not named in a sentence: shares of the largest cause, and of the step.
 _LEAST_SHARE, _LEAST_SHARE_OF_STEP = 0.05, 0.001
-_NET = 0.75  # of what a rank costs more; less if it only took the blame over from other ranks
-_LEAST_SHARE_OF_ROOT = 0.01  # of the step; a smaller cost of a rank is not told
+_NET = 0.75  # of the cost of a rank; less if the cost moved from other ranks
+_LEAST_SHARE_OF_ROOT = 0.01  # of the step; smaller costs of a rank are not named
 _MOST_NAMED = 3
 MARKS = {
     Verdict.SLOWER: "✗",
@@ -64,19 +65,14 @@ _LAYERS = "SELECT * FROM layer_change WHERE scope = $scope"
 
 @dataclass(frozen=True)
 class Sentence:
-    """One answer.
-
-    Attributes:
-        verdict: what it is about.
-        text: the sentence.
-    """
+    """A sentence about one verdict."""
 
     verdict: Verdict
     text: str
 
 
 def answers(comparison: "Comparison") -> Iterator[Sentence]:
-    """One sentence for each phase that is compared, the one that takes most time first."""
+    """A sentence for each compared phase, the one that takes most time first."""
     if comparison.same_recordings:
         yield Sentence(Verdict.NO_CHANGE, "Nothing differs: both sides are the same recordings.")
         return
@@ -92,7 +88,7 @@ def answers(comparison: "Comparison") -> Iterator[Sentence]:
 
 
 def _share(comparison: "Comparison", scope: str) -> str:
-    """Says so if what is compared of a phase hardly stands for the phase."""
+    """A sentence if less than half of the time of a phase is compared."""
     (row,) = comparison.table(_SHARES, scope=scope)
     little = [
         f"{row[side]:.0f}% of the time of {side}'s {_steps(scope)}"
@@ -114,17 +110,17 @@ def _lacking(row: dict[str, Any]) -> str:
 
 def _step(scope: str, row: dict[str, Any]) -> str:
     name = "The steps" if scope == "unknown" else f"{scope.capitalize()} steps"
-    medians = f"{time(row['base'])} to {time(row['new'])}"
+    medians = f"{format_time(row['base'])} to {format_time(row['new'])}"
     runs = max(len(row["base_values"]), len(row["new_values"]))
-    times = f"{medians}{', run by run' if runs > 1 else ','} {signed(row['change_pct'])}"
+    times = f"{medians}{', run by run' if runs > 1 else ','} {format_percent(row['change_pct'])}"
     match Verdict(row["verdict"]):
         case Verdict.SLOWER | Verdict.FASTER:
-            return f"{name} are {row['verdict']}: {times} ({interval(row)})."
+            return f"{name} are {row['verdict']}: {times} ({format_interval(row)})."
         case Verdict.NO_CHANGE:
-            return f"{name} take as long as before: {times} ({interval(row)})."
+            return f"{name} take as long as before: {times} ({format_interval(row)})."
         case Verdict.INCONCLUSIVE:
-            open_ = f"Whether {name.lower()} changed is open"
-            return f"{open_}: {times} ({interval(row)}; {row['reason']})."
+            unclear = f"It is unclear whether {name.lower()} changed"
+            return f"{unclear}: {times} ({format_interval(row)}; {row['reason']})."
         case Verdict.NOT_COMPARABLE:
             return f"{name} are not comparable ({row['reason']}): {times}."
         case _:
@@ -132,22 +128,22 @@ def _step(scope: str, row: dict[str, Any]) -> str:
 
 
 def _work(rows: dict[str, dict[str, Any]]) -> str:
-    """What the GPU's own work did, if its verdict is another one than that of the step."""
+    """The change of the GPU's busy time, if its verdict differs from that of the step."""
     step, busy = rows["step"], rows.get("busy")
     if busy is None or busy["verdict"] == step["verdict"]:
         return ""
     match Verdict(busy["verdict"]):
         case Verdict.SLOWER | Verdict.FASTER:
-            change = f"{signed(busy['change_pct'])} ({interval(busy)})"
-            return f" The work of the GPU is {busy['verdict']}: {change}."
+            change = f"{format_percent(busy['change_pct'])} ({format_interval(busy)})"
+            return f" GPU busy time is {busy['verdict']}: {change}."
         case Verdict.NO_CHANGE:
-            return " The work of the GPU did not change: the difference is idle time or waiting."
+            return " GPU busy time did not change: the difference is idle time or waiting."
         case _:
             return ""
 
 
 def _named(comparison: "Comparison", scope: str) -> str:
-    """The largest causes whose change is real, and roles that only one side has."""
+    """The largest significant causes, and roles that only one side has."""
     causes = comparison.table(_CAUSES, scope=scope)
     if not causes:
         return ""
@@ -155,13 +151,13 @@ def _named(comparison: "Comparison", scope: str) -> str:
         _LEAST_SHARE * max(abs(row["delta_ns"]) for row in causes),
         _LEAST_SHARE_OF_STEP * _step_ns(comparison, scope),
     )
-    told: dict[str, list[str]] = {"Largest real changes": [], "New": [], "Gone": []}
+    listed: dict[str, list[str]] = {"Largest significant changes": [], "New": [], "Gone": []}
     for row in causes:
         if abs(row["delta_ns"]) >= least:
             title = {Verdict.NEW: "New", Verdict.GONE: "Gone"}.get(row["verdict"])
-            change = f"{cause_name(row)} {signed_time(row['delta_ns'])}"
-            told[title or "Largest real changes"].append(change)
-    return "".join(f" {title}: {_listed(some)}." for title, some in told.items() if some)
+            change = f"{cause_name(row)} {format_time_change(row['delta_ns'])}"
+            listed[title or "Largest significant changes"].append(change)
+    return "".join(f" {title}: {_listed(some)}." for title, some in listed.items() if some)
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -170,17 +166,17 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def cause_name(row: dict[str, Any]) -> str:
-    """A cause with what kind of time it is, unless that is plain."""
+    """A cause, with the kind of its time if that is not computing."""
     if row["kind"] in ("transfer", "communication"):
         return f"{row['cause']} ({row['kind']})"
     return str(row["cause"])
 
 
 def roots(comparison: "Comparison", scope: str) -> Iterator[str]:
-    """Which rank's lateness really changed, and what that costs each GPU.
+    """The ranks whose lateness changed significantly, and the cost per GPU.
 
-    Only a rank that is to blame in every run of the slower side is named: where hosts are as slow
-    as each other, the blame changes from start to start.
+    Only a rank that is the latest in every run of the slower side is named: among equally slow
+    hosts, the latest rank changes from start to start.
     """
     rows, each = comparison.table(_ROOTS, scope=scope), comparison.terminology("each GPU")
     for row in rows:
@@ -191,20 +187,21 @@ def roots(comparison: "Comparison", scope: str) -> Iterator[str]:
             continue
         if abs(row["new"] - row["base"]) < _LEAST_SHARE_OF_ROOT * _step_ns(comparison, scope):
             continue
-        if not _is_to_blame(row, same, "new_values" if slower else "base_values"):
-            continue
-        if _net(same) < _NET * abs(row["new"] - row["base"]):
+        is_dominant = _dominates(row, same, "new_values" if slower else "base_values")
+        if not is_dominant or _net(same) < _NET * abs(row["new"] - row["base"]):
             continue
         more = "more" if slower else "less"
+        of_step = " of the step" if row["percent_of"] == "step" else ""
+        cost = format_time(abs(row["new"] - row["base"]))
         yield (
-            f"Rank {rank} ({cause}): {each} loses {time(abs(row['new'] - row['base']))} {more} "
-            f"from step to step, idle or waiting for it: {time(row['base'])} to "
-            f"{time(row['new'])} ({_certainty(row)})."
+            f"Rank {rank} ({cause}): {each} loses {cost} {more} "
+            f"per step, idle or waiting for it: {format_time(row['base'])} to "
+            f"{format_time(row['new'])} ({format_interval(row)}{of_step})."
         )
 
 
 def _net(same: Sequence[dict[str, Any]]) -> float:
-    """By how much all ranks together moved: the medians of the runs' sums."""
+    """The change of all ranks together: between the medians of the runs' sums."""
     base, new = (
         median(sum(values) for values in zip(*(one[side] for one in same), strict=True))
         for side in ("base_values", "new_values")
@@ -212,14 +209,10 @@ def _net(same: Sequence[dict[str, Any]]) -> float:
     return float(abs(new - base))
 
 
-def _is_to_blame(row: dict[str, Any], same: Sequence[dict[str, Any]], side: str) -> bool:
-    """Whether the rank is to blame for most of what this cause costs, in every run of a side."""
+def _dominates(row: dict[str, Any], same: Sequence[dict[str, Any]], side: str) -> bool:
+    """Whether the rank causes most of this cost in every run of a side."""
     sums = [sum(values) for values in zip(*(one[side] for one in same), strict=True)]
     return all(2 * own > whole for own, whole in zip(row[side], sums, strict=True))
-
-
-def _certainty(row: dict[str, Any]) -> str:
-    return interval(row) + (" of the step" if row["percent_of"] == "step" else "")
 
 
 def _step_ns(comparison: "Comparison", scope: str) -> float:
@@ -227,51 +220,100 @@ def _step_ns(comparison: "Comparison", scope: str) -> float:
 
 
 def layers(comparison: "Comparison", scope: str) -> str:
-    """Whether all layers moved alike, or which ones did not."""
+    """Whether all layers changed alike, or which ones did not."""
     rows = comparison.table(_LAYERS, scope=scope)
     whole = next((row for row in rows if row["role"] == "all"), None)
     if whole is None:
         return ""
     apart = [row for row in rows if row["apart"]]
-    others = f"{signed(whole['low_pct'])} to {signed(whole['high_pct'])}"
+    others = f"{format_percent(whole['low_pct'])} to {format_percent(whole['high_pct'])}"
     if not apart:
-        return f"All {whole['layers']} layers moved alike ({others})."
-    told = [
+        return f"All {whole['layers']} layers changed alike ({others})."
+    listed = [
         f"layer {one['layer']} {row['role'] if row['role'] != 'all' else ''}".rstrip()
-        + f" {signed(one['change_pct'])} ({time(one['base_ns'])} to {time(one['new_ns'])})"
+        + f" {format_percent(one['change_pct'])} ({format_time(one['base_ns'])} to "
+        + f"{format_time(one['new_ns'])})"
         for row in sorted(apart, key=lambda row: row["role"] == "all")
         for one in row["apart"]
     ]
-    return f"Not all layers moved alike: {_listed(told)}; the others {others}."
+    return f"Not all layers changed alike: {_listed(listed)}; the others {others}."
 
 
-def interval(row: dict[str, Any]) -> str:
-    """The interval of a change, in words."""
-    return f"95% interval {signed(row['low_pct'])} to {signed(row['high_pct'])}"
+def format_interval(row: dict[str, Any]) -> str:
+    """The confidence interval of a change."""
+    return f"95% interval {format_percent(row['low_pct'])} to {format_percent(row['high_pct'])}"
 
 
-def signed(percent: float) -> str:
-    """A change in percent, with its sign and as many decimals as matter."""
+def format_percent(percent: float) -> str:
+    """A signed change in percent."""
     decimals = 0 if abs(percent) >= 99.5 else 1
     text = f"{percent:+,.{decimals}f}%"
     return text.replace("-", "\u2212") if float(f"{percent:.{decimals}f}") else f"{0:.{decimals}f}%"
 
 
-def time(ns: float) -> str:
-    """A duration in the unit that suits it."""
-    from traceql.util.units import TIME
-
+def format_time(ns: float) -> str:
+    """A duration in a readable unit."""
     divisor = TIME.divisor(ns)
     value = ns / divisor
     decimals = 0 if divisor == 1 else 3 if abs(value) < 10 else 2 if abs(value) < 100 else 1
     return f"{value:,.{decimals}f} {TIME.symbol(divisor)}".replace("-", "\u2212")
 
 
-def signed_time(ns: float) -> str:
-    """A difference of durations, with its sign."""
-    return f"{'+' if ns > 0 else ''}{time(ns)}"
+def format_time_change(ns: float) -> str:
+    """A signed difference of durations."""
+    return f"{'+' if ns > 0 else ''}{format_time(ns)}"
 
 
-def names(values: Sequence[str]) -> str:
-    """Values of a fact, or that it is not set: none is a value of some."""
+def format_values(values: Sequence[str]) -> str:
+    """The values of a fact, or "not set"."""
     return ", ".join(values) if values else "not set"
+
+
+_USES = """
+    SELECT
+        scope,
+        role,
+        side,
+        LIST({'name': name, 'kernels': kernels, 'ns': ns} ORDER BY ns DESC, name) AS kernels
+    FROM kernel_use
+    GROUP BY scope, role, side
+    ORDER BY scope, role, side
+"""
+
+
+@dataclass(frozen=True)
+class KernelUse:
+    """A kernel of a role: launches and their duration in a step."""
+
+    name: str
+    kernels: float
+    ns: float
+
+
+@dataclass(frozen=True)
+class KernelChange:
+    """The kernels of a role that differ between the sides.
+
+    Attributes:
+        gone: those that only base runs, the longest first.
+        came: those that only new runs.
+    """
+
+    gone: tuple[KernelUse, ...]
+    came: tuple[KernelUse, ...]
+
+
+def kernel_changes(comparison: "Comparison") -> dict[tuple[str, str], KernelChange]:
+    """The differing kernels by scope and role; roles with the same kernels are left out."""
+    uses: dict[tuple[str, str], dict[str, list[KernelUse]]] = {}
+    for row in comparison.table(_USES):
+        kernels = [KernelUse(**kernel) for kernel in row["kernels"]]
+        uses.setdefault((row["scope"], row["role"]), {})[row["side"]] = kernels
+    changes = {}
+    for key, sides in uses.items():
+        base, new = sides.get("base", ()), sides.get("new", ())
+        gone = tuple(use for use in base if use.name not in {one.name for one in new})
+        came = tuple(use for use in new if use.name not in {one.name for one in base})
+        if gone or came:
+            changes[key] = KernelChange(gone, came)
+    return changes

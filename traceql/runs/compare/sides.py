@@ -28,7 +28,7 @@ _AT_ONCE, _SMALL_BYTES = 2, 4_000_000  # loads at once, of runs up to this size 
 
 
 @dataclass(frozen=True)
-class Run:
+class RunProfile:
     """One run of a side.
 
     Attributes:
@@ -44,7 +44,7 @@ class Run:
 
 def runs_of(
     paths: Sequence[str | Path], *, say: Callable[[str], None] = lambda text: None
-) -> list[Run]:
+) -> list[RunProfile]:
     """The runs that paths name: each path is one run, several repeats, or a baseline.
 
     A folder with databases, or with run directories, holds one repeat for each.
@@ -63,7 +63,7 @@ def runs_of(
 
 def groups_of(
     groups: Sequence[Sequence[str | Path]], *, say: Callable[[str], None] = lambda text: None
-) -> list[list[Run]]:
+) -> list[list[RunProfile]]:
     """The runs of several sides, whose small traces are loaded two at a time.
 
     Args:
@@ -86,14 +86,14 @@ def groups_of(
             for saved, inside in side
             for run in (
                 *saved,
-                *(Run(str(one), databases[one], profiles[databases[one]]) for one in inside),
+                *(RunProfile(str(one), databases[one], profiles[databases[one]]) for one in inside),
             )
         ]
         for side in found
     ]
 
 
-def _found(path: Path) -> tuple[list[Run], list[Path]]:
+def _found(path: Path) -> tuple[list[RunProfile], list[Path]]:
     """The saved runs of a path, and those that have traces or a database."""
     return (list(_saved(path)), []) if is_baseline(path) else ([], _places(path))
 
@@ -111,9 +111,9 @@ def _size_bytes(place: Path) -> int:
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def _saved(path: Path) -> Iterator[Run]:
+def _saved(path: Path) -> Iterator[RunProfile]:
     for name, profile in saved_profiles(path):
-        yield Run(f"{path}: {name}", None, profile)
+        yield RunProfile(f"{path}: {name}", None, profile)
 
 
 def _places(path: Path) -> list[Path]:
@@ -180,7 +180,7 @@ def require_free(folder: Path, *, replace: bool) -> None:
         raise TraceqlError(f"{folder} is a baseline already; --replace replaces it")
 
 
-def save_baseline(runs: Sequence["Run"], folder: Path, *, replace: bool = False) -> None:
+def save_baseline(runs: Sequence["RunProfile"], folder: Path, *, replace: bool = False) -> None:
     """Writes a baseline: a folder with a manifest and one Parquet file for each table.
 
     It holds no paths, secrets and identifiers of the machine that recorded the runs.
@@ -202,7 +202,7 @@ def save_baseline(runs: Sequence["Run"], folder: Path, *, replace: bool = False)
     write_folder(folder, {**files, _MANIFEST: json.dumps(manifest, indent=2).encode() + b"\n"})
 
 
-def _parquet(name: str, runs: Sequence["Run"]) -> bytes:
+def _parquet(name: str, runs: Sequence["RunProfile"]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 

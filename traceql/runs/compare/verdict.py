@@ -1,4 +1,4 @@
-"""How far two groups of runs differ, how sure that is, and the verdict on one number."""
+"""The difference of two groups of runs with its interval, and the verdict on one number."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,22 +10,21 @@ from statistics import median, median_low, pstdev
 
 CONFIDENCE = 0.95
 LEAST_RUNS = 4  # of each group: with three, no interval reaches 95%
-_MOST_RUNS = 50  # that are asked for; more cost more than the answer is worth
+_MAX_RUNS = 50  # to recommend; more cost more than the answer is worth
 _NORMAL_QUANTILE = 1.96  # of CONFIDENCE, two-sided
-# The interval of ranks is longer than that of a normal distribution with a known deviation. With
-# few runs its confidence can only take some values, which makes it longer still.
+# The interval of ranks is longer than that of a normal distribution with a known deviation, and
+# with few runs its confidence takes few values, which makes it longer still.
 _LONGER_THAN_NORMAL = 1.1
 
 
 @dataclass(frozen=True)
 class Shift:
-    """How far the second group is from the first one.
+    """The shift from the first to the second group.
 
     Attributes:
         estimate: the Hodges-Lehmann estimate: a ratio minus 1, or a difference.
-        low: lower end of its interval; None with fewer than LEAST_RUNS runs in a group.
-        high: upper end of its interval.
-        p: of the two-sided exact Mann-Whitney test; None where there is no interval.
+        low, high: its interval; None with fewer than LEAST_RUNS runs in a group.
+        p: of the two-sided exact Mann-Whitney test; None without an interval.
         is_ratio: whether it is a ratio minus 1.
     """
 
@@ -40,8 +39,7 @@ def shift(base: Sequence[float], new: Sequence[float]) -> Shift:
     """The shift of a value from base to new: relative, unless a run has 0 or less.
 
     Args:
-        base: one value for each run; at least one.
-        new: the same of the other group.
+        base, new: one value for each run; at least one.
     """
     is_ratio = min(*base, *new) > 0
     if not is_ratio:
@@ -79,13 +77,13 @@ def p_value(base: Sequence[float], new: Sequence[float]) -> float:
     above = sum((after > before) + (after == before) / 2 for before in base for after in new)
     pairs = len(base) * len(new)
     less_extreme = min(above, pairs - above)
-    # A half counts as the next whole number: that is the safe side.
+    # Rounding up a half is conservative.
     return min(1.0, 2 * _cumulated(len(base), len(new))[ceil(less_extreme)])
 
 
 @cache
 def _cumulated(base: int, new: int) -> tuple[float, ...]:
-    """The probability that at most so many pairs have the new value above, without a difference."""
+    """The null distribution of the number of pairs with the new value above, cumulated."""
     # Orders of the runs by the pairs with the new one above: each new run is above 0 to `base`.
     counts = [1] + [0] * (base * new)
     for step in range(1, new + 1):
@@ -99,10 +97,10 @@ def _cumulated(base: int, new: int) -> tuple[float, ...]:
 
 
 def holm(p_values: Mapping[str, float | None]) -> dict[str, bool]:
-    """Which of several tests still hold if all are asked at once (Holm 1979).
+    """Which of several simultaneous tests are significant (Holm 1979).
 
     Args:
-        p_values: by the names of the tests; None for a test that could not be made.
+        p_values: by the names of the tests; None for a test without a result.
     """
     tests = sorted((p, name) for name, p in p_values.items() if p is not None)
     held = dict.fromkeys(p_values, False)
@@ -114,15 +112,13 @@ def holm(p_values: Mapping[str, float | None]) -> dict[str, bool]:
 
 
 def runs_for(base: Sequence[float], new: Sequence[float], margin: float) -> int | None:
-    """How many runs of each group would make the interval so short that it decides.
+    """The number of runs of each group that makes the interval short enough to decide.
 
-    The spread of the runs at hand stands for that of more runs. None if it would take more than 50,
-    or if a group has one run, whose spread is unknown.
+    It assumes the spread of these runs. None if it is more than 50, or if a group has one run.
 
     Args:
-        base: one value for each run.
-        new: the same of the other group.
-        margin: what half of the interval must not exceed; relative where `shift` is.
+        base, new: one value for each run.
+        margin: most half of the interval; relative where `shift` is.
     """
     if min(len(base), len(new)) < 2 or margin <= 0:
         return None
@@ -132,14 +128,14 @@ def runs_for(base: Sequence[float], new: Sequence[float], margin: float) -> int 
     squares = len(base) * pstdev(base) ** 2 + len(new) * pstdev(new) ** 2
     half = _NORMAL_QUANTILE * _LONGER_THAN_NORMAL * sqrt(2 * squares / freedom)
     runs = max(LEAST_RUNS, ceil((half / margin) ** 2))
-    return runs if runs <= _MOST_RUNS else None
+    return runs if runs <= _MAX_RUNS else None
 
 
 NOISE = 0.01  # a smaller change than this is none; as in criterion.rs (noise_threshold)
 
 
 class Verdict(StrEnum):
-    """What can be said about one number."""
+    """The verdict on one number."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -159,12 +155,10 @@ class Judged:
     """The difference of one number between the two sides.
 
     Attributes:
-        base: median of the runs of base; of two in the middle the lower one, so that a run has it.
-        new: the same of new.
-        shift: how far they differ, with an interval; of values that may be 0, in parts of `whole`.
-        verdict: what that allows to say.
-        reason: why it is not more.
-        runs: how many runs on each side would do; None if that is unknown, or if there are enough.
+        base, new: medians of the runs; of two in the middle the lower one.
+        shift: the difference with its interval; of values that may be 0, in parts of `whole`.
+        reason: why the verdict is not more definite.
+        runs: runs on each side that would decide; None if unknown, or if there are enough.
     """
 
     base: float
@@ -187,9 +181,8 @@ def judged(
     """The difference between the values of the runs.
 
     Args:
-        base: one value for each run; at least one.
-        new: the same of the other side.
-        whole: what a difference is a part of if a value is 0, so that no ratio exists.
+        base, new: one value for each run; at least one.
+        whole: the unit of differences if a value is 0, so that no ratio exists.
         threshold: the smallest change that counts, relative.
         more_is_better: whether a higher value is faster.
         forbidden: why there can be no verdict.
@@ -210,35 +203,24 @@ def _verdict(
     found: Shift, base: Sequence[float], new: Sequence[float], whole: float, threshold: float
 ) -> tuple[Verdict, str, int | None]:
     if found.low is None or found.high is None:
-        return Verdict.NO_VERDICT, _too_few(len(base), len(new)), None
-    # As far below as above: the same verdict, turned round, if the sides are exchanged.
+        counts = f"{len(base)} and {len(new)} runs"
+        runs_text = "one run" if len(base) == len(new) == 1 else counts
+        reason = f"{runs_text} a side; a verdict needs {LEAST_RUNS} on each, better 5"
+        return Verdict.NO_VERDICT, reason, None
+    # Symmetric: exchanging the sides inverts the verdict.
     least = 1 / (1 + threshold) - 1 if found.is_ratio else -threshold
     if least <= found.low and found.high <= threshold:
         return Verdict.NO_CHANGE, "", None
     if not least <= found.estimate <= threshold and (found.low > 0 or found.high < 0):
         return (Verdict.SLOWER if found.estimate > 0 else Verdict.FASTER), "", None
-    runs = _needed(found, base, new, whole, threshold)
-    told = (
-        f"{runs} runs on each side would do"
-        if runs
-        else "more than 50 runs on each side are needed"
-    )
-    return Verdict.INCONCLUSIVE, told, runs
-
-
-def _needed(
-    found: Shift, base: Sequence[float], new: Sequence[float], whole: float, threshold: float
-) -> int | None:
-    """The number of runs with which the interval would leave out 0, or one end of the threshold."""
-    if found.is_ratio:  # measured as far below as above
+    # The number of runs with which the interval would exclude 0, or one end of the threshold.
+    if found.is_ratio:
         threshold, distance = log1p(threshold), abs(log1p(found.estimate))
     else:
         distance = abs(found.estimate)
     margin = distance if distance > threshold else threshold - distance
     runs = runs_for(base, new, margin if found.is_ratio else margin * whole)
-    return runs and max(runs, min(len(base), len(new)) + 1)
-
-
-def _too_few(base: int, new: int) -> str:
-    runs = "one run" if base == new == 1 else f"{base} and {new} runs"
-    return f"{runs} a side; a verdict needs {LEAST_RUNS} on each, better 5"
+    if runs is None:
+        return Verdict.INCONCLUSIVE, "more than 50 runs on each side are needed", None
+    runs = max(runs, min(len(base), len(new)) + 1)
+    return Verdict.INCONCLUSIVE, f"{runs} runs on each side would decide", runs

@@ -1,1 +1,1 @@
-"""Decides whether a change may be merged: criteria, what the runs allow to say of each, reports."""
+"""Whether a change may be merged: criteria, a verdict on each from repeated runs, and reports."""

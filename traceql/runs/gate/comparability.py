@@ -1,17 +1,16 @@
-"""What of two sides can be compared: the numbers of a criterion, and what stands against them."""
+"""Which criteria can be decided: their numbers on both sides, and obstacles to a comparison."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from typing import Any
 
-from traceql.runs.compare import Comparison
+from traceql.runs.compare.comparison import SIDES, Comparison
 from traceql.runs.compare.sentences import LEAST_COMPARED_PCT
 from traceql.runs.gate.criterion import ALL_PHASES, Criterion, Metric
 from traceql.runs.gate.outcome import Numbers
 
 _NOT_COMPARABLE = "not comparable"  # the verdict of table change
 _KNOWN_FOR_ALL_RANKS = ("exposed_transfer", "exposed_wait")
-_CHANGES = "FROM change"
 _TIMES = """
     SELECT
         COALESCE(phase, 'all') AS scope,
@@ -25,71 +24,44 @@ _TIMES = """
 _LATENCIES = "SELECT metric, side, COUNT(DISTINCT run) AS runs FROM latency GROUP BY metric, side"
 
 
-def what_is_compared(comparison: Comparison, criteria: Sequence[Criterion]) -> "Compared":
-    """What a comparison says of the criteria."""
-    changes = {(row["scope"], row["metric"]): row for row in comparison.table(_CHANGES)}
-    for one in criteria:
-        key, roles = (one.scope, one.metric.name), one.metric.name.split("+")
-        if one.scope is not None and len(roles) > 1:
-            together = comparison.together(one.scope, roles)
-            changes |= {key: together} if together else {}
-    times = {row["scope"]: row for row in comparison.table(_TIMES)}
-    latencies = {(row["metric"], row["side"]): row["runs"] for row in comparison.table(_LATENCIES)}
-    runs = {"base": len(comparison.base), "new": len(comparison.new)}
-    return Compared(changes, times, latencies, runs, comparison.forbidden)
+class ComparedMetrics:
+    """The metrics of a comparison, by criterion."""
 
-
-@dataclass(frozen=True)
-class Compared:
-    """What is compared, and what is not.
-
-    Attributes:
-        changes: rows of table change, by scope and metric.
-        times: time in steps of each side, and how much of it is compared, by scope.
-        latencies: number of runs that tell a latency, by metric and side.
-        runs: number of runs of each side.
-        forbidden: why nothing can be compared; empty if something can.
-    """
-
-    changes: Mapping[tuple[str | None, str], Mapping[str, Any]]
-    times: Mapping[str, Mapping[str, Any]]
-    latencies: Mapping[tuple[str, str], int]
-    runs: Mapping[str, int]
-    forbidden: str
+    def __init__(self, comparison: Comparison, criteria: Sequence[Criterion]) -> None:
+        self._forbidden = comparison.forbidden
+        self._changes = {
+            (row["scope"], row["metric"]): row for row in comparison.table("FROM change")
+        }
+        for one in criteria:
+            roles = one.metric.name.split("+")
+            is_group = one.scope is not None and len(roles) > 1
+            if is_group and (row := comparison.together(one.scope or "", roles)):
+                self._changes[one.scope, one.metric.name] = row
+        self._times = {row["scope"]: row for row in comparison.table(_TIMES)}
+        self._latency_runs = {
+            (row["metric"], row["side"]): row["runs"] for row in comparison.table(_LATENCIES)
+        }
 
     def numbers(self, criterion: Criterion) -> Numbers | None:
         """The numbers of a criterion; None if its metric is not on both sides."""
-        row = self.changes.get((criterion.scope, criterion.metric.name))
-        if row is None:
-            return None
-        return Numbers(
-            row["base"],
-            row["new"],
-            row["unit"],
-            row["change_pct"],
-            row["low_pct"],
-            row["high_pct"],
-            row["percent_of"],
-            row["p"],
-            tuple(row["base_values"]),
-            tuple(row["new_values"]),
-        )
+        row = self._changes.get((criterion.scope, criterion.metric.name))
+        return None if row is None else Numbers(**{f.name: row[f.name] for f in fields(Numbers)})
 
     def share(self, side: str, scope: str) -> float | None:
-        """How much of the time of a side's steps is compared, percent; None if it has no steps."""
-        time = self.times.get(scope)
+        """The compared share of the time of a side's steps, percent; None if it has no steps."""
+        time = self._times.get(scope)
         if time is None or not time[f"{side}_ns"]:
             return None
         return float(100 * time[f"{side}_compared_ns"] / time[f"{side}_ns"])
 
     def step_ns(self, scope: str | None) -> float:
-        """The step that a metric without a ratio is counted in; 0 if there is none."""
-        row = self.changes.get((scope, "step"))
+        """The mean step of both sides, the unit of metrics without a ratio; 0 if there is none."""
+        row = self._changes.get((scope, "step"))
         return 0.0 if row is None else float(row["base"] + row["new"]) / 2
 
     def obstacle(self, criterion: Criterion) -> str:
         """Why a criterion cannot be decided; empty if it can."""
-        return self.forbidden or (
+        return self._forbidden or (
             self._obstacle_in_steps(criterion)
             if criterion.scope is not None
             else self._obstacle_in_requests(criterion.metric)
@@ -98,7 +70,7 @@ class Compared:
     def _obstacle_in_steps(self, criterion: Criterion) -> str:
         scope = criterion.scope or ALL_PHASES
         steps = "steps" if scope == ALL_PHASES else f"{scope} steps"
-        shares = {side: self.share(side, scope) for side in self.runs}
+        shares = {side: self.share(side, scope) for side in SIDES}
         without = [side for side, share in shares.items() if share is None]
         if without:
             return f"{_without(without)} {steps}"
@@ -110,10 +82,9 @@ class Compared:
                 )
         if criterion.metric.name in _KNOWN_FOR_ALL_RANKS and self._is_unmatched(scope):
             return (
-                f"not all ranks are loaded, so that {criterion.metric.name} is unknown; use "
-                "exposed_comm"
+                f"not all ranks are loaded, so {criterion.metric.name} is unknown; use exposed_comm"
             )
-        row = self.changes.get((scope, criterion.metric.name))
+        row = self._changes.get((scope, criterion.metric.name))
         if row is None:
             return f"no run has {criterion.metric.name} in its {steps}"
         if row["verdict"] == _NOT_COMPARABLE:
@@ -121,8 +92,8 @@ class Compared:
         return self._obstacle_in_metric(scope, criterion.metric, row, steps)
 
     def _is_unmatched(self, scope: str) -> bool:
-        """Whether transfers and waiting are not told apart in some run."""
-        row = self.changes.get((scope, "exposed_unmatched"))
+        """Whether some run cannot separate transfer from waiting."""
+        row = self._changes.get((scope, "exposed_unmatched"))
         return row is not None and max((*row["base_values"], *row["new_values"])) > 0
 
     def _obstacle_in_metric(
@@ -130,7 +101,7 @@ class Compared:
     ) -> str:
         if metric.kind == "role":
             # A role that a run lacks may be in another kernel, or not have been recognized.
-            without = [side for side in self.runs if min(row[f"{side}_values"]) <= 0]
+            without = [side for side in SIDES if min(row[f"{side}_values"]) <= 0]
             if without:
                 return f"{_without(without)} kernels of {metric.name} in the median of {steps}"
         if row["percent_of"] != "itself" and self.step_ns(scope) <= 0:
@@ -138,11 +109,10 @@ class Compared:
         return ""
 
     def _obstacle_in_requests(self, metric: Metric) -> str:
-        row = self.changes.get((None, metric.name))
+        row = self._changes.get((None, metric.name))
         if row is not None:
             return str(row["reason"]) if row["verdict"] == _NOT_COMPARABLE else ""
-        known = {side: self.latencies.get((metric.name, side), 0) for side in self.runs}
-        without = [side for side, runs in known.items() if not runs]
+        without = [side for side in SIDES if not self._latency_runs.get((metric.name, side))]
         if without:
             return f"{_without(without)} {metric.name}"
         return f"not every run has {metric.name} of the same pass, with or without the profiler"

@@ -1,4 +1,4 @@
-"""Criteria: what may not get worse by how much, such as `decode.step > 2%`, and their metrics."""
+"""Criteria such as `decode.step > 2%`, their metrics, and the file that holds them."""
 
 import re
 import tomllib
@@ -48,7 +48,7 @@ def metrics() -> dict[str, Metric]:
 
 
 def metric_named(name: str) -> Metric | None:
-    """The metric; None if there is none. Roles that one kernel has together are joined by `+`."""
+    """The metric; None if there is none. `+` joins two roles that one kernel can have together."""
     known = metrics()
     if name in known:
         return known[name]
@@ -70,11 +70,10 @@ _LONGEST = 80
 
 @dataclass(frozen=True)
 class Criterion:
-    """One metric, and the change from which on it is a regression.
+    """A metric, and the change from which it is a regression.
 
     Attributes:
         scope: a phase, or all; None for a metric of whole runs.
-        metric: the metric.
         limit_pct: by how much it may get worse, percent; above 0.
     """
 
@@ -117,11 +116,13 @@ def criterion(text: str) -> Criterion:
     """The criterion of a text such as `prefill.exposed_comm > 5%` or `tokens_per_second < -3%`.
 
     Raises:
-        CriterionInvalid: with what is wrong and what is meant, perhaps.
+        CriterionInvalid: the message suggests what may be meant.
     """
     parts = _FORM.fullmatch(text)
     if parts is None:
-        raise CriterionInvalid(f"{_quoted(text)} is no criterion; write METRIC > X%, as {_EXAMPLE}")
+        raise CriterionInvalid(
+            f"{_quoted(text)} is not a criterion; write METRIC > X%, as {_EXAMPLE}"
+        )
     name, sign, limit = parts["name"], parts["sign"], float(parts["limit"])
     if not parts["unit"]:
         raise CriterionInvalid(
@@ -145,11 +146,11 @@ def _scope_and_metric(name: str) -> tuple[str | None, Metric]:
         hint = suggestion(scope, SCOPES) or f"there are {', '.join(SCOPES)}"
         raise CriterionInvalid(f"there is no phase {_quoted(scope)}; {hint}")
     wrong, before = (rest, f"{scope}.") if dot and scope in SCOPES else (name, "")
-    raise CriterionInvalid(f"there is no metric {_quoted(wrong)}; {_what_there_is(before, wrong)}")
+    raise CriterionInvalid(f"there is no metric {_quoted(wrong)}; {_metric_hint(before, wrong)}")
 
 
-def _what_there_is(before: str, wrong: str) -> str:
-    """The metrics that are meant, perhaps; those that phases have, after the phase."""
+def _metric_hint(before: str, wrong: str) -> str:
+    """Suggests similar metrics, with the phase before them if they have one; else lists all."""
     known = metrics()
     if hint := suggestion(wrong, known):
         return _SUGGESTED.sub(
@@ -160,18 +161,18 @@ def _what_there_is(before: str, wrong: str) -> str:
 
 
 def _require_worse(one: Criterion, sign: str, limit: float) -> None:
-    """Makes sure that the criterion is about a change for the worse."""
+    """Requires a change for the worse."""
     if not one.limit_pct:
         raise CriterionInvalid(
-            f"a limit of 0% for {one.name} can only be kept by an improvement; give the smallest "
-            "change that matters, such as 1%"
+            f"a limit of 0% for {one.name} needs an improvement to pass; use the smallest change "
+            "that matters, such as 1%"
         )
     if one.metric.more_is_better and one.limit_pct >= 100:
-        raise CriterionInvalid(f"{one.name} cannot fall by {one.limit}; give less than 100%")
+        raise CriterionInvalid(f"{one.name} cannot fall by {one.limit}; use less than 100%")
     falls = sign == "<"
     if falls != one.metric.more_is_better or falls != (limit < 0):
         better = "more" if one.metric.more_is_better else "less"
-        raise CriterionInvalid(f'{better} {one.name} is no regression; write "{one}"')
+        raise CriterionInvalid(f'{better} {one.name} is not a regression; write "{one}"')
 
 
 def _quoted(text: str) -> str:
@@ -200,7 +201,7 @@ class Config:
 
 
 def found_config(folder: Path) -> Config:
-    """The nearest file in this folder or above it, but not above the root of the repository.
+    """Reads the nearest file in this folder or above it, up to the root of the repository.
 
     Outside a repository, only the folder itself counts.
 
@@ -219,19 +220,17 @@ def read_config(path: Path) -> Config:
     """The contents of a file.
 
     Raises:
-        CriterionInvalid: it cannot be read, or what it says is wrong.
+        CriterionInvalid: it cannot be read, or its content is wrong.
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise CriterionInvalid(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise CriterionInvalid(f"{path} is no TOML: {one_line(str(error))}") from None
+        raise CriterionInvalid(f"{path} is not TOML: {one_line(str(error))}") from None
     try:
         return _config(path, data)
-    except ValueError as error:
-        raise CriterionInvalid(f"{path}: {error}") from None
-    except CriterionInvalid as error:
+    except (ValueError, CriterionInvalid) as error:
         raise CriterionInvalid(f"{path}: {error}") from None
 
 

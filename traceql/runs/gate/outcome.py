@@ -1,5 +1,6 @@
-"""What a gate says: one outcome for each criterion, and one for all."""
+"""The result of a gate: one outcome for each criterion, and a verdict on all."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -9,7 +10,7 @@ from traceql.runs.gate.criterion import Criterion
 
 
 class Verdict(StrEnum):
-    """What can be said about one criterion, or about all; the worst first."""
+    """The verdict on one criterion, or on all; the worst first."""
 
     REGRESSION = "regression"
     NOT_COMPARABLE = "not comparable"
@@ -27,19 +28,15 @@ STATUS = {
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers of one metric on both sides.
+    """One metric on both sides.
 
     Attributes:
-        base: median of the runs of base, in `unit`.
-        new: the same of new.
-        unit: ns or tokens/s.
+        base, new: medians of the runs, in `unit`: ns or tokens/s.
         change_pct: Hodges-Lehmann estimate of the change, percent.
-        low_pct: lower end of its interval; None with too few runs.
-        high_pct: its upper end.
+        low_pct, high_pct: its interval; None with too few runs.
         percent_of: itself, or step if a run has none of it.
         p: of the test without correction; None with too few runs.
-        base_values: the value of each run of base.
-        new_values: the same of new.
+        base_values, new_values: the value of each run.
     """
 
     base: float
@@ -50,8 +47,8 @@ class Numbers:
     high_pct: float | None
     percent_of: str
     p: float | None
-    base_values: tuple[float, ...]
-    new_values: tuple[float, ...]
+    base_values: Sequence[float]
+    new_values: Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -62,9 +59,8 @@ class Cause:
         part: as in the table waterfall.
         role: role of the kernels; None for idle time.
         cause: why the GPU is idle; None otherwise.
-        delta_ns: by how much the step takes longer because of it, ns.
-        base_kernels: names of the kernels, the longest first.
-        new_kernels: the same of new.
+        delta_ns: how much longer the step takes because of it, ns.
+        base_kernels, new_kernels: names of the kernels, the longest first.
     """
 
     part: str
@@ -77,16 +73,14 @@ class Cause:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What can be said about one criterion.
+    """The decision on one criterion.
 
     Attributes:
-        criterion: the criterion.
-        verdict: what can be said.
-        reason: why it is not more; empty if nothing is missing.
+        reason: why the verdict is not more definite; empty if it is definite.
         numbers: None if the metric is not on both sides.
-        improved: whether the interval leaves out no change, on the better side.
-        runs_needed: how many runs on each side would do; None if unknown, or if there are enough.
-        causes: what takes longer, the most first; only of regressions.
+        improved: whether the whole interval is an improvement.
+        runs_needed: runs on each side that would decide; None if unknown, or if there are enough.
+        causes: the parts that take longer, the largest first; only of regressions.
     """
 
     criterion: Criterion
@@ -100,7 +94,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Side:
-    """One side: the names of its runs, and how much of their time in steps is compared."""
+    """The names of the runs of a side, and the compared share of their time in steps."""
 
     runs: tuple[str, ...]
     compared_pct: float | None
@@ -108,14 +102,12 @@ class Side:
 
 @dataclass(frozen=True)
 class Gate:
-    """What a gate says.
+    """The result of a gate.
 
     Attributes:
         outcomes: one for each criterion, in their order.
-        notes: what holds for all criteria, one sentence each.
-        differences: what differs between the set-ups.
-        base: the runs of base.
-        new: the runs of new.
+        notes: sentences about all criteria.
+        differences: of the set-ups.
     """
 
     outcomes: tuple[Outcome, ...]

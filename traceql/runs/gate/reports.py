@@ -1,8 +1,8 @@
-"""The answer of a gate as text, Markdown, JSON and JUnit XML."""
+"""The result of a gate as text, Markdown, JSON and JUnit XML."""
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 from traceql.runs.compare.setup import Difference, Effect
 from traceql.runs.gate.outcome import Cause, Gate, Numbers, Outcome, Verdict
 from traceql.util.resources import __version__
-from traceql.util.text import one_line, printable, shortened
+from traceql.util.text import format_count, one_line, printable, shortened
 from traceql.util.units import TIME
 
 _LONGEST_NAME = 60
@@ -19,10 +19,10 @@ _LISTED = (Effect.FORBIDS, Effect.WARNS, Effect.NOTES)
 
 
 def headline(gate: Gate) -> str:
-    """The answer in one line."""
-    runs = f"{_counted(len(gate.base.runs), 'run')} of base, {len(gate.new.runs)} of new"
+    """The verdict in one line."""
+    runs = f"{format_count(len(gate.base.runs), 'run')} of base, {len(gate.new.runs)} of new"
     number = len(gate.outcomes)
-    criteria = "1 criterion" if number == 1 else f"{number} criteria"
+    criteria = format_count(number, "criterion", "criteria")
     count = gate.count(gate.verdict)
     parts = [f"{gate.verdict} in {criteria if count == number else f'{count} of {criteria}'}"]
     parts += [
@@ -64,8 +64,15 @@ def format_interval(numbers: Numbers) -> str:
     return f"{numbers.low_pct:+.2f}% to {numbers.high_pct:+.2f}%"
 
 
-def short_kernels(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(shortened(one_line(name), _LONGEST_NAME) for name in names)
+def format_kernels(cause: Cause, style: Callable[[str], str], arrow: str) -> str:
+    """The kernels of base and new after a colon; empty if there are none."""
+    sides = [
+        " and ".join(style(shortened(one_line(name), _LONGEST_NAME)) for name in names) or "none"
+        for names in (cause.base_kernels, cause.new_kernels)
+    ]
+    if not (cause.base_kernels or cause.new_kernels):
+        return ""
+    return f": {f' {arrow} '.join(dict.fromkeys(sides))}"
 
 
 def format_place(cause: Cause) -> str:
@@ -79,7 +86,7 @@ def listed_differences(gate: Gate) -> list[Difference]:
 
 
 def format_sides(one: Difference) -> tuple[str, str]:
-    """The values of base and new; of long lists that begin alike, those that one side alone has."""
+    """The values of base and new; of long lists with equal beginnings, those of one side only."""
     base, new = _values(one.base), _values(one.new)
     if base != new:
         return base, new
@@ -97,15 +104,11 @@ def _values(side: tuple[str, ...]) -> str:
 
 
 def coverage(gate: Gate) -> Iterator[str]:
-    """How much is compared, if it is not all."""
+    """The compared shares of both sides that are below 100%."""
     for name, side in (("base", gate.base), ("new", gate.new)):
         if side.compared_pct is not None and side.compared_pct < 100:
             share = f"{side.compared_pct:.1f}"
             yield f"{'100' if share == '100.0' else share}% of the time of {name}'s steps"
-
-
-def _counted(count: int, singular: str) -> str:
-    return f"{count} {singular}{'' if count == 1 else 's'}"
 
 
 _MARKS = {
@@ -119,7 +122,7 @@ _MOST_DIFFERENCES = 6
 
 @dataclass(frozen=True)
 class Line:
-    """A paragraph, and what stands before its first line."""
+    """A paragraph with the mark before its first line."""
 
     before: str
     text: str
@@ -127,12 +130,12 @@ class Line:
 
 
 def as_text(gate: Gate) -> str:
-    """The whole answer; a paragraph is one line."""
+    """The whole result; a paragraph is one line."""
     return "".join(f"{line.before}{line.text}\n" for line in text_lines(gate))
 
 
 def text_lines(gate: Gate) -> Iterator[Line]:
-    """The paragraphs of the answer, which comes first."""
+    """The paragraphs of the result, the verdict first."""
     yield Line(f"{_MARKS[gate.verdict]} ", headline(gate), is_bold=True)
     for note in gate.notes:
         yield Line("! ", note)
@@ -161,13 +164,8 @@ def outcome_lines(outcome: Outcome) -> Iterator[Line]:
         p = "" if not is_compared else f"; p {numbers.p:.2g}"
         yield Line("    ", f"{sides[0]} -> {sides[1]}{p}")
     for cause in outcome.causes:
-        names = [
-            " and ".join(short_kernels(side)) for side in (cause.base_kernels, cause.new_kernels)
-        ]
-        if names[0] == names[1]:
-            names = names[:1]
-        shown = f": {' -> '.join(name or 'none' for name in names)}" if any(names) else ""
-        yield Line("    ", f"{format_delta(cause.delta_ns)} {format_place(cause)}{shown}")
+        place = f"{format_delta(cause.delta_ns)} {format_place(cause)}"
+        yield Line("    ", place + format_kernels(cause, str, "->"))
 
 
 def _setup(gate: Gate) -> Iterator[Line]:
@@ -193,17 +191,17 @@ _SIGNS = {
 _MOST_UNFOLDED = 5
 _MOST_FOLDED = 100
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$])")
-_SILENT = "@\u200b"  # notifies nobody
+_SILENT = "@\u200b"  # does not notify users
 _TICKS = re.compile(r"`+")
 _TABLE = ("criterion", "base", "new", "change", "95% interval", "verdict")
 
 
 def as_markdown(gate: Gate) -> str:
-    """The comment: the answer, one table, what made it slower, and what differs."""
-    return "\n".join(_lines(gate)) + "\n"
+    """A comment for a pull request: verdict, table of criteria, causes and differing set-up."""
+    return "\n".join(_markdown_lines(gate)) + "\n"
 
 
-def _lines(gate: Gate) -> Iterator[str]:
+def _markdown_lines(gate: Gate) -> Iterator[str]:
     yield f"### {_SIGNS[gate.verdict]} traceql gate: {_escaped(headline(gate))}"
     yield ""
     yield f"| {' | '.join(_TABLE)} |"
@@ -220,7 +218,7 @@ def _lines(gate: Gate) -> Iterator[str]:
 
 
 def _cells(outcome: Outcome) -> Iterator[str]:
-    yield _in_table(code(str(outcome.criterion)))
+    yield code(str(outcome.criterion)).replace("|", "\\|")
     numbers = outcome.numbers
     if numbers is None:
         yield from ("", "", "", "")
@@ -237,21 +235,8 @@ def _cells(outcome: Outcome) -> Iterator[str]:
 def _causes(outcome: Outcome) -> Iterator[str]:
     yield from ("", f"What made {code(outcome.criterion.name)} worse:", "")
     for cause in outcome.causes:
-        yield f"- **{_escaped(format_delta(cause.delta_ns))}** {_place(cause)}{_kernels(cause)}"
-
-
-def _place(cause: Cause) -> str:
-    return code(format_place(cause))
-
-
-def _kernels(cause: Cause) -> str:
-    sides = [
-        " and ".join(code(name) for name in short_kernels(side)) or "none"
-        for side in (cause.base_kernels, cause.new_kernels)
-    ]
-    if not (cause.base_kernels or cause.new_kernels):
-        return ""
-    return f": {sides[0]}" if sides[0] == sides[1] else f": {sides[0]} → {sides[1]}"
+        place = f"- **{_escaped(format_delta(cause.delta_ns))}** {code(format_place(cause))}"
+        yield place + format_kernels(cause, code, "→")
 
 
 def _setup_section(found: list[Difference]) -> Iterator[str]:
@@ -283,7 +268,7 @@ def _details(gate: Gate) -> Iterator[str]:
 
 
 def code(text: str) -> str:
-    """The text as code, in which no character means anything."""
+    """The text as code, without Markdown markup."""
     plain = one_line(text)
     longest = max((len(found[0]) for found in _TICKS.finditer(plain)), default=0)
     fence = "`" * (longest + 1)
@@ -291,19 +276,15 @@ def code(text: str) -> str:
     return f"{fence}{blank}{plain}{blank}{fence}"
 
 
-def _in_table(code_: str) -> str:
-    return code_.replace("|", "\\|")
-
-
 def _escaped(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", one_line(text)).replace("@", _SILENT)
 
 
-_FORMAT = 1
+_FORMAT = 1  # of the JSON document
 
 
 def as_json(gate: Gate) -> str:
-    """One document, with unchanged numbers."""
+    """One document, with numbers in ns and percent."""
     document = {
         "format": _FORMAT,
         "traceql": __version__,
@@ -319,23 +300,23 @@ def as_json(gate: Gate) -> str:
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:
-    numbers = None if outcome.numbers is None else asdict(outcome.numbers)
+    criterion = outcome.criterion
     return {
-        "criterion": str(outcome.criterion),
-        "scope": outcome.criterion.scope,
-        "metric": outcome.criterion.metric.name,
-        "limit_pct": outcome.criterion.limit_pct,
+        "criterion": str(criterion),
+        "scope": criterion.scope,
+        "metric": criterion.metric.name,
+        "limit_pct": criterion.limit_pct,
         "verdict": str(outcome.verdict),
         "improved": outcome.improved,
         "reason": outcome.reason,
         "runs_needed": outcome.runs_needed,
-        "numbers": numbers,
+        "numbers": outcome.numbers and asdict(outcome.numbers),
         "causes": [asdict(one) for one in outcome.causes],
     }
 
 
 def _plain(value: Any) -> Any:
-    """The value without characters that UTF-8 lacks."""
+    """The value without surrogates, which UTF-8 cannot encode."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):
@@ -350,7 +331,7 @@ _CLASS = "traceql.runs.gate"
 
 
 def as_junit(gate: Gate) -> str:
-    """The document, with its declaration."""
+    """A JUnit document with a test case for each criterion."""
     failed = gate.count(Verdict.REGRESSION)
     passed = gate.count(Verdict.NO_REGRESSION)
     counts = {

@@ -14,7 +14,7 @@ from traceql.runs.compare.setup import Effect, differences, is_accepted, is_igno
 from traceql.runs.compare.sides import runs_of
 
 if TYPE_CHECKING:
-    from traceql.runs.compare.sides import Run
+    from traceql.runs.compare.sides import RunProfile
 
 
 _MANIFEST = "baseline.json"
@@ -35,7 +35,7 @@ class Recorded:
     """
 
     place: Path
-    run: "Run"
+    run: "RunProfile"
 
     @cached_property
     def facts(self) -> dict[str, str]:
