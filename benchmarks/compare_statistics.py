@@ -189,7 +189,8 @@ def _profiled(con: duckdb.DuckDBPyConnection, run: SimulatedRun) -> RunProfile:
         con.execute(f"CREATE OR REPLACE TABLE {name} AS {source_text(_PROFILE / f'{name}.sql')}")
     made = {name: con.sql(f"FROM {name}").to_arrow_table() for name in _SQL if name in RESULTS}
     facts = pa.table({"name": ["gpu.name"], "value": ["simulated"]})
-    return RunProfile("simulated", None, {name: _empty(name) for name in RESULTS} | made | {"fact": facts})
+    empty = {name: _empty(name) for name in RESULTS}
+    return RunProfile("simulated", None, empty | made | {"fact": facts})
 
 
 def _unit_rows(size: Size, ids: np.ndarray, gpu_ns: np.ndarray) -> pa.Table:

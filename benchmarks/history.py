@@ -9,7 +9,7 @@ import argparse
 import random
 from collections.abc import Sequence
 
-from traceql.runs.history.lookback import LEAST_BEFORE, Mark, looked_at
+from traceql.runs.history.lookback import LEAST_BEFORE, Mark, score_points
 
 _SPIKE, _SPIKE_SHARE = 0.2, 0.03  # of the runs that are off alone, as on a busy machine
 
@@ -64,14 +64,14 @@ def _series(
 
 
 def _marks(values: Sequence[float]) -> set[Mark]:
-    return {one.mark for one in looked_at(values)}
+    return {one.mark for one in score_points(values)}
 
 
 def _delay(seed: int, step: float, before: int, spikes: bool) -> float:
     """How many points after a step it takes until it is marked, at most one place off."""
     values = _series(seed, before + max(_AFTER), 0.01, step=step, before=before, spikes=spikes)
     for after in range(1, max(_AFTER) + 1):
-        found = looked_at(values[: before + after])
+        found = score_points(values[: before + after])
         if any(one.mark is Mark.CHANGE for one in found[before - 1 :]):
             return after
     return float("inf")

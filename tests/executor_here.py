@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from traceql.runs.lake.executor.task import Ended, Executor, Room, Task, bytes_at, outcome
+from traceql.runs.lake.executor.task import Executor, Resources, Task, TaskResult, bytes_at, outcome
 
 
 class Here(Executor):
@@ -22,18 +22,18 @@ class Here(Executor):
         self.kills = kills or {}
         self._waiting: deque[Task] = deque()
 
-    def rooms(self, paths: Sequence[Path]) -> Mapping[Path, Room]:
-        return {path: Room(bytes_at(path), 1, 1 << 30) for path in paths}
+    def resources(self, paths: Sequence[Path]) -> Mapping[Path, Resources]:
+        return {path: Resources(bytes_at(path), 1, 1 << 30) for path in paths}
 
     def start(self, task: Task, *, first: bool = False) -> None:
         (self._waiting.appendleft if first else self._waiting.append)(task)
 
-    def ended(self) -> Ended:
+    def next_result(self) -> TaskResult:
         task = self._waiting.popleft()
         self.ran.append(task.reads)
         if task.reads in self.kills:
-            return Ended(task, error=self.kills[task.reads])
-        return Ended(task, *outcome(task.work))
+            return TaskResult(task, error=self.kills[task.reads])
+        return TaskResult(task, *outcome(task.work))
 
     def __exit__(self, *error: object) -> None:
         self._waiting.clear()

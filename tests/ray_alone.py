@@ -40,9 +40,9 @@ def _told_without_head(cluster: Cluster, notes: Path) -> str:
     work = partial(tasks.note_and_sleep, notes, "begun", 600)
     try:
         with OnRay(cluster.address) as executor:
-            executor.rooms([notes.parent])
+            executor.resources([notes.parent])
             executor.start(Task(work, notes.parent, memory_bytes=1 << 20, timeout_s=600))
-            return str(executor.ended())
+            return str(executor.next_result())
     except TraceqlError as error:
         return str(error)
 

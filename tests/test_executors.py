@@ -17,18 +17,18 @@ from traces import hears_ctrl_c
 
 from traceql.errors import LakeError, TraceqlError
 from traceql.runs.lake.executor.processes import Processes
-from traceql.runs.lake.executor.task import Ended, Task, TaskLost
+from traceql.runs.lake.executor.task import Task, TaskLost, TaskResult
 
 
 def task(work: Callable[[], Any], name: str = "run", timeout_s: float = 60) -> Task:
     return Task(work, Path(name), memory_bytes=1 << 30, timeout_s=timeout_s)
 
 
-def all_ended(*started: Task, jobs: int = 2) -> dict[str, Ended]:
+def all_ended(*started: Task, jobs: int = 2) -> dict[str, TaskResult]:
     with Processes(jobs) as executor:
         for one in started:
             executor.start(one)
-        found = [executor.ended() for _ in started]
+        found = [executor.next_result() for _ in started]
     return {str(one.task.reads): one for one in found}
 
 
@@ -84,7 +84,7 @@ def test_a_task_that_takes_too_long_is_given_up() -> None:
     )
     assert time.monotonic() - began < 30
     assert found["good"].value == 2
-    assert str(found["slow"].error) == "it did not end in 2 s; allow more with --timeout"
+    assert str(found["slow"].error) == "it did not finish in 2 s; increase --timeout"
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
@@ -105,7 +105,7 @@ from traceql.runs.lake.executor.processes import Processes
 if __name__ == "__main__":
     with Processes(1) as executor:
         executor.start(task(partial(executor_tasks.tidy_up, Path(sys.argv[2]))))
-        executor.ended()
+        executor.next_result()
 """
 
 

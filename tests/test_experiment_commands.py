@@ -57,7 +57,7 @@ def test_few_repeats_and_first_looks_are_marked(tmp_path: Path) -> None:
     three = [WrittenPoint([_said(20, 10, 100)] * 3, batch=1)]
     shown = _called("show", write_results(tmp_path / "three", three, gates=False)).stdout
     assert "! Some points have 3 repeats: their intervals hold the true median in" in shown
-    assert "! three is a first look: its plan says that it is not for gates." in shown
+    assert "! three is exploratory: its plan is not for gates." in shown
     one = [WrittenPoint([_said(20, 10, 100)], batch=1)]
     shown = _called("show", write_results(tmp_path / "one", one)).stdout
     assert "! Some points have one repeat" in shown

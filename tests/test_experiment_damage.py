@@ -167,8 +167,8 @@ def test_damaged_telemetry_costs_the_telemetry_alone(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "warning"),
     [
-        ("tp9/batch1", "points that plan.json does not name, not loaded: 1"),
-        (f"{POINT.path}/repeat-3", "repeats that plan.json does not ask for, not loaded: 1"),
+        ("tp9/batch1", "points that are not in plan.json, not loaded: 1"),
+        (f"{POINT.path}/repeat-3", "repeats that are not in plan.json, not loaded: 1"),
     ],
 )
 def test_what_the_plan_does_not_name_is_counted(folder: Path, more: str, warning: str) -> None:

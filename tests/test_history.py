@@ -22,7 +22,7 @@ from scaled_runs import EXAMPLE, Profile, example, scaled, with_facts
 import traceql
 from traceql.cli import cli
 from traceql.runs.compare.sides import RunProfile
-from traceql.runs.history.lookback import LEAST_BEFORE, LEAST_POINTS, Mark, looked_at
+from traceql.runs.history.lookback import LEAST_BEFORE, LEAST_POINTS, Mark, score_points
 
 NOISE = [1, 1.004, 0.997, 1.001, 1.006, 0.994, 1.002, 0.999, 1.003, 0.998, 1.001, 1.005]
 DAY_NS = 86_400 * 10**9
@@ -53,7 +53,7 @@ def commit(number: int) -> str:
 
 def marks(values: list[float]) -> dict[int, str]:
     """The marked values; without those that have too few before them."""
-    kinds = {place: one.mark for place, one in enumerate(looked_at(values))}
+    kinds = {place: one.mark for place, one in enumerate(score_points(values))}
     return {place: mark.value for place, mark in kinds.items() if mark not in ("", Mark.TOO_FEW)}
 
 
@@ -91,7 +91,7 @@ def test_the_last_value_alone_is_unconfirmed() -> None:
 def test_nothing_is_marked_with_too_few_values() -> None:
     few = [*NOISE[: LEAST_BEFORE - 1], 2, 2, 2]
     assert marks(few[:LEAST_BEFORE]) == {}
-    assert all(one.mark is Mark.TOO_FEW for one in looked_at(few)[:LEAST_BEFORE])
+    assert all(one.mark is Mark.TOO_FEW for one in score_points(few)[:LEAST_BEFORE])
 
 
 def test_changes_below_one_percent_are_not_marked() -> None:
@@ -100,7 +100,7 @@ def test_changes_below_one_percent_are_not_marked() -> None:
 
 
 def test_z_is_the_distance_in_standard_errors_of_the_values_before() -> None:
-    last = looked_at([*NOISE, 1.01])[-1]
+    last = score_points([*NOISE, 1.01])[-1]
     assert last.expected == pytest.approx(fmean(NOISE))
     assert last.deviation == pytest.approx(stdev(NOISE))
     error = stdev(NOISE) * sqrt(1 + 1 / len(NOISE))
@@ -274,7 +274,7 @@ def test_what_is_asked_for_must_exist(tmp_path: Path) -> None:
     save(tmp_path / "a", example())
     assert "did you mean 'decode.step'" in refusal("history", tmp_path, "--metric", "decode.stp")
     assert "did you mean 'step'" in refusal("history", tmp_path, "--metric", "stepp")
-    assert "notes its commit" in refusal("history", tmp_path, "--by", "commit")
+    assert "has its commit" in refusal("history", tmp_path, "--by", "commit")
     assert "must end in" in refusal("history", tmp_path, "-o", tmp_path / "history.pdf")
     missing = tmp_path / "none" / "history.html"
     assert called("history", tmp_path, "-o", missing).returncode == 1
@@ -315,7 +315,7 @@ def test_pages_and_charts_need_no_network(by: str, tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output
     page = (tmp_path / "history.html").read_text()
     assert "slower by 9." in page
-    assert "too few runs to see a change" in page
+    assert "too few runs to detect a change" in page
     assert "http" not in page.replace("http://www.w3.org/", "")
     assert "<b>B200" not in page
     assert "NaN" not in (tmp_path / "history.svg").read_text()

@@ -236,7 +236,7 @@ def test_a_killed_add_leaves_a_whole_lake(tmp_path: Path, small: Path, put: int)
     assert killed_at(place, "add", small, lake)
     assert [one.run for one in entries(store_at(lake))] == [other.run]
     assert kernels(lake) == [{"run": other.run, "kernels": 1, "ns": 3_000}]
-    assert {one.kind for one in check_lake(str(lake)).problems} <= {"stray"}
+    assert {one.kind for one in check_lake(str(lake)).problems} <= {"orphan"}
     assert add_run(small, lake).is_new
     assert [row["ns"] for row in kernels(lake)] == [3_000, 12_000]
     assert check_lake(str(lake)).problems == ()
@@ -256,7 +256,7 @@ def test_a_killed_compaction_leaves_a_whole_lake(tmp_path: Path, small: Path, pu
     shared = [name for name in tables if all(name in one.tables for one in entries(store_at(lake)))]
     assert killed_at(put if put >= 0 else len(shared) + 2 + put, "compact", small, lake)
     assert kernels(lake) == before
-    assert {one.kind for one in check_lake(str(lake)).problems} <= {"stray"}
+    assert {one.kind for one in check_lake(str(lake)).problems} <= {"orphan"}
     done = compact(str(lake))
     assert done.after == len(shared) + sum(
         len(one.tables.keys() - set(shared)) for one in entries(store_at(lake))

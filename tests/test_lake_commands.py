@@ -89,5 +89,5 @@ def test_a_run_that_another_command_loads_for_too_long_is_not_noted(
     with store_at(lake).locked(lock_key(source_at(runs[0]).digest)):
         told = add(runs[0], "--lake", lake, "--timeout", 1)
     assert told.exit_code == 1
-    assert f"failed: {runs[0]}: it did not end in 1 s; allow more with --timeout" in told.stderr
+    assert f"failed: {runs[0]}: it did not finish in 1 s; increase --timeout" in told.stderr
     assert entries(store_at(lake)) == []

@@ -23,7 +23,7 @@ from traceql.cli import cli
 from traceql.errors import TraceqlError
 from traceql.runs.lake.add import add_run
 from traceql.runs.lake.executor.on_ray import Machine, OnRay, alive_nodes
-from traceql.runs.lake.executor.task import Ended, Task
+from traceql.runs.lake.executor.task import TaskResult, Task
 from traceql.runs.lake.maintenance import check_lake
 
 pytestmark = [
@@ -86,12 +86,12 @@ def task(work: Callable[[], Any], reads: Path = Path(__file__), timeout_s: float
     return Task(work, reads, memory_bytes=1 << 30, timeout_s=timeout_s)
 
 
-def all_ended(cluster: Any, *started: Task, wait_s: float = 60) -> list[Ended]:
+def all_ended(cluster: Any, *started: Task, wait_s: float = 60) -> list[TaskResult]:
     with OnRay(cluster.address, wait_s=wait_s) as executor:
-        executor.rooms([Path(__file__)])
+        executor.resources([Path(__file__)])
         for one in started:
             executor.start(one)
-        return [executor.ended() for _ in started]
+        return [executor.next_result() for _ in started]
 
 
 def add(cluster: Any, *words: object) -> Result:
@@ -128,11 +128,11 @@ def test_a_task_runs_on_the_machine_that_has_its_file(
         ]
         for _ in range(3):
             executor.start(task(tasks.ray_node, mine))
-        assert [executor.ended().value for _ in range(3)] == [node.node_id] * 3
+        assert [executor.next_result().value for _ in range(3)] == [node.node_id] * 3
         lose(cluster, node)
         executor.start(task(tasks.ray_node, shared))
         executor.start(task(tasks.ray_node, mine))
-        ended = {one.task.reads: one for one in (executor.ended(), executor.ended())}
+        ended = {one.task.reads: one for one in (executor.next_result(), executor.next_result())}
     assert ended[shared].value == head
     assert str(ended[mine].error) == (
         "its task was lost 3 times: no machine that has the file is left"

@@ -105,7 +105,7 @@ def history(
 
 
 def _print(found: "History") -> None:
-    from traceql.runs.history.folder import SHOWN
+    from traceql.runs.history.run_history import SHOWN
 
     for sentence, has_change in zip(found.sentences, found.has_change, strict=True):
         print_text(one_line(sentence), before="! " if has_change else "  ", bold=has_change)

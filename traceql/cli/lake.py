@@ -50,7 +50,7 @@ _MAX_PROBLEMS = 5  # printed of each kind
 _PROBLEMS = {
     "missing": "is missing",
     "damaged": "has changed",
-    "stray": "belongs to no run",
+    "orphan": "belongs to no run",
     "row": "is damaged",
     "failed": "could not be loaded",
 }
@@ -289,7 +289,7 @@ def compact(lake: str, small_mb: float) -> None:
     from traceql.runs.lake.maintenance import compact as compact_lake
 
     done = compact_lake(lake, small_bytes=int(small_mb * 2**20))
-    removed = f"; removed {done.strays:,} that belonged to no run" if done.strays else ""
+    removed = f"; removed {done.orphans:,} that belonged to no run" if done.orphans else ""
     print_status(f"{done.before:,} files are now {done.after:,}{removed}")
 
 

@@ -15,8 +15,8 @@ from traceql.result import Result
 from traceql.result.chart.drawing import Drawing, Order
 from traceql.result.text_table.html import html_table
 from traceql.runs.history import History
-from traceql.runs.history.folder import SHOWN
 from traceql.runs.history.lookback import LEAST_POINTS
+from traceql.runs.history.run_history import SHOWN
 
 _FOOTER = (
     "Each point is the median of its runs. Grey is the range expected of a single point from the "

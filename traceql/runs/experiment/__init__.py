@@ -1,4 +1,4 @@
-"""Experiments: the results of many points as one database, and what it answers."""
+"""Experiments: the results of many points in one database, with queries and SQL."""
 
 from traceql.runs.experiment.experiment import Experiment, experiment
 

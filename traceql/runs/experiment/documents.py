@@ -1,6 +1,6 @@
-"""The documents of a folder of results, as `traceql experiment run` writes them.
+"""The documents of a folder of results of `traceql experiment run`.
 
-Numbers have bounds, so that products of two of them fit into the 64 bits of a database.
+Numbers are bounded, so that products of two of them fit into 64 bits.
 """
 
 import json
@@ -62,7 +62,7 @@ class PointDocument(Struct, frozen=True):
 
     @property
     def load(self) -> str:
-        """What the load is, in words."""
+        """The kind of load."""
         if self.batch is not None:
             return "batch"
         named = {"rate": self.request_rate, "concurrency": self.concurrency}
@@ -80,7 +80,7 @@ class RecordDocument(Struct, frozen=True):
 
 
 class PlanOfDocument(Struct, frozen=True):
-    """The plan as it was understood."""
+    """The plan as parsed."""
 
     model: str
     repeats: Repeats
@@ -98,7 +98,7 @@ class PlanDocument(Struct, frozen=True):
     """plan.json
 
     Attributes:
-        text: the plan as JSON, with the keys that are not known here.
+        text: the plan as JSON, including unknown keys.
     """
 
     schema_version: int
@@ -163,9 +163,7 @@ def read_plan(folder: Path) -> PlanDocument:
     """
     file = folder / "plan.json"
     if not file.is_file():
-        raise TraceqlError(
-            f"{folder} has no plan.json; name a folder that traceql experiment run has written"
-        )
+        raise TraceqlError(f"{folder} has no plan.json; use a folder of traceql experiment run")
     try:
         document = json_document(file)
         plan = checked(document.value, PlanDocument)
@@ -192,7 +190,7 @@ def read_repeat(file: Path) -> RepeatDocument | None:
 
 
 def is_inside(path: str) -> bool:
-    """Whether it is a path from a folder to something in it, and one that a file can have."""
+    """Whether it is a relative path inside a folder, and valid for a file."""
     names = path.split("/")
     return (
         not PurePosixPath(path).is_absolute()
@@ -203,7 +201,7 @@ def is_inside(path: str) -> bool:
 
 
 def _require_points(plan: PlanDocument) -> None:
-    """Refuses points that share a folder, or whose folder is not in the folder of results.
+    """Rejects points that share a folder, or whose folder is outside the folder of results.
 
     Raises:
         Unusable: a point is one of those.
@@ -211,7 +209,7 @@ def _require_points(plan: PlanDocument) -> None:
     seen = set[str]()
     for point in plan.all_points:
         if not is_inside(point.path):
-            raise Unusable(f"path {point.path[:80]!r} of a point is not one of a folder inside")
+            raise Unusable(f"path {point.path[:80]!r} of a point is not inside the folder")
         if point.path in seen:
-            raise Unusable(f"it has two points of the path {point.path[:80]!r}")
+            raise Unusable(f"it has two points with the path {point.path[:80]!r}")
         seen.add(point.path)

@@ -1,4 +1,4 @@
-"""An experiment that can be asked: by name of a query, or in SQL."""
+"""The results of experiments, with queries by name and SQL."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -78,8 +78,8 @@ def experiment(
 
     Args:
         paths: one database, or folders that `traceql experiment run` has written.
-        say: is told what is loaded, which can take minutes if points were profiled.
-        warn: is told what cannot be read.
+        say: called with a line about each load, which can take minutes if points were profiled.
+        warn: called with a line about each file that cannot be read.
 
     Raises:
         TraceqlError: there are no results.
@@ -87,7 +87,7 @@ def experiment(
     places = [Path(path) for path in paths]
     name = ", ".join(map(str, places))
     if len(places) == 1 and not places[0].exists():
-        raise TraceNotFound(f"{name} does not exist; name a folder of results or their database")
+        raise TraceNotFound(f"{name} does not exist; use a folder of results or their database")
     if len(places) == 1 and places[0].is_file():
         return Experiment(opened_results(places[0]), name)
     con = duckdb.connect(config={"threads": 2})

@@ -18,21 +18,20 @@ from traceql.util.resources import __version__
 
 
 def distinct_names(named: Sequence[tuple[str, str]]) -> list[str]:
-    """A name for each experiment that no other one has.
+    """A unique name for each experiment.
 
     Args:
-        named: for each its name, and that of its folder, which tells experiments of a name apart;
-            where it does not, they are counted.
+        named: name and folder of each; equal names get the folder, or else a number.
     """
     times = Counter(name for name, _ in named)
-    told = [
+    wanted = [
         name if times[name] == 1 or name == folder else f"{name} ({folder})"
         for name, folder in named
     ]
     taken, found = set[str](), list[str]()
-    for name in told:
+    for name in wanted:
         number, own = 1, name
-        while own in taken or (number > 1 and own in told):
+        while own in taken or (number > 1 and own in wanted):
             number += 1
             own = f"{name} {number}"
         taken.add(own)
@@ -41,17 +40,17 @@ def distinct_names(named: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def results_folders(paths: Sequence[Path]) -> list[Path]:
-    """The folders of results that paths name: each is one, or holds several.
+    """The folders of results at these paths, each a folder of results or a parent of several.
 
     Raises:
-        TraceqlError: a path does not exist, or holds none.
+        TraceqlError: a path does not exist or is a file.
     """
     found: list[Path] = []
     for path in paths:
         if not path.is_dir():
             what = "is not a folder of results" if path.exists() else "does not exist"
             raise TraceqlError(
-                f"{path} {what}; name what traceql experiment run has written with -o"
+                f"{path} {what}; use the folder that traceql experiment run wrote with -o"
             )
         inside = sorted(one.parent for one in path.glob("*/plan.json"))
         found += [path] if (path / "plan.json").exists() or not inside else inside
@@ -62,8 +61,8 @@ def results_folders(paths: Sequence[Path]) -> list[Path]:
 
 
 FORMAT = 1  # of the tables
-MARK = "traceql_experiment"  # the table by which such a database is known
-_BLOCK_BYTES = 16_384  # DuckDB's least: many small tables, of which each has a block at least
+MARK = "traceql_experiment"  # the table that identifies such a database
+_BLOCK_BYTES = 16_384  # DuckDB's minimum, for many small tables
 _NUMBERS_OF_REPEATS = """
 SELECT DISTINCT COUNT(*)
 FROM measurement
@@ -89,7 +88,7 @@ def opened_results(path: Path) -> duckdb.DuckDBPyConnection:
 
 
 def quiet(_text: str) -> None:
-    """Tells nobody."""
+    """A no-op callback."""
 
 
 def load_experiments(
@@ -99,16 +98,16 @@ def load_experiments(
     say: Callable[[str], None] = quiet,
     warn: Callable[[str], None] = quiet,
 ) -> None:
-    """Writes a database with the results of folders; one that is there is replaced at the end.
+    """Writes a database with the results of folders, replacing an existing one at the end.
 
     Args:
-        paths: folders of results, or folders that hold several.
+        paths: folders of results, or parents of several.
         database: the file to write.
-        say: is told what is loaded.
-        warn: is told what cannot be read, and is left out.
+        say: called with a line about each load.
+        warn: called with a line about each file that cannot be read and is skipped.
 
     Raises:
-        TraceqlError: a folder has no results, or the file is another one or cannot be written.
+        TraceqlError: a folder has no results, or the file is something else or cannot be written.
     """
     if database.is_file():
         opened_results(database).close()  # other databases are not replaced
@@ -150,7 +149,7 @@ def fill(
         add_folder(rows, folder, document, names[place], own_titles, warn)
     if not any(row["status"] == "complete" for row in rows.tables.get("repeat", ())):
         raise TraceqlError(
-            f"{folders[0]} has no complete repeat; go on with traceql experiment run --resume"
+            f"{folders[0]} has no complete repeat; continue with traceql experiment run --resume"
         )
     con.execute(
         f"CREATE TABLE {MARK} AS SELECT {FORMAT} AS schema_version, '{__version__}' AS traceql"

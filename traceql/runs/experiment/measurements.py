@@ -1,4 +1,4 @@
-"""The measurements of a complete repeat: of vllm bench, and of the samples of its GPUs."""
+"""The measurements of a complete repeat, from vllm bench and the telemetry of its GPUs."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
@@ -19,12 +19,12 @@ Measured = tuple[str, str, float, str, str]  # metric, stat, value, unit, source
 BENCH = "vllm bench"
 _REQUESTS = "requests"
 _NS_PER_MS, _NS_PER_S = 1e6, 1e9
-_LATENCIES = {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "e2e": "e2el"}  # as vLLM has them
+_LATENCIES = {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "e2e": "e2el"}  # names of vLLM
 _STATS = ("mean", "median", "std")
 _SPREAD = "std"
-_LEAST = 1e-9  # of any number but 0; curves through smaller ones have no end
+_LEAST = 1e-9  # of any number but 0; fits through smaller ones diverge
 _MOST = 1e15  # of any number; 1e15 ms are 30,000 years
-_PERHAPS_ZERO = ("total_input_tokens", "total_output_tokens", "request_goodput")
+_MAY_BE_ZERO = ("total_input_tokens", "total_output_tokens", "request_goodput")
 _TOTALS = {
     "request_throughput": ("requests_per_second", "requests/s", 1.0),
     "output_throughput": ("output_tokens_per_second", "tokens/s", 1.0),
@@ -37,66 +37,59 @@ _TOTALS = {
 }
 
 
-def serve_measurements(said: Mapping[str, Any], *, output_tokens: int) -> Iterator[Measured]:
+def serve_measurements(bench: Mapping[str, Any], *, output_tokens: int) -> Iterator[Measured]:
     """The measurements of a result of vllm bench serve, with so many tokens of each request.
 
     Raises:
         Unusable: a number of it is not possible.
     """
     for name, key in _LATENCIES.items():
-        for stat, value in _statistics(said, key, one_token=output_tokens == 1):
+        for stat, value in _statistics(bench, key, one_token=output_tokens == 1):
             yield name, stat, value * _NS_PER_MS, "ns", BENCH
     for key, (name, unit, factor) in _TOTALS.items():
-        least_is_zero = key in _PERHAPS_ZERO
-        if (total := _possible(said, key, or_zero=least_is_zero)) is not None:
+        if (total := _possible(bench, key, or_zero=key in _MAY_BE_ZERO)) is not None:
             yield name, "total", total * factor, unit, BENCH
-    if (most := _possible(said, "max_concurrent_requests")) is not None:
+    if (most := _possible(bench, "max_concurrent_requests")) is not None:
         yield "in_flight", "max", most, "requests", BENCH
     for name, key in (("ttft", "ttfts"), ("queue", "queue_times")):
-        if values := [seconds * _NS_PER_S for seconds in _listed(said, key)]:
+        if values := [seconds * _NS_PER_S for seconds in _listed(bench, key)]:
             yield name, "max", max(values), "ns", _REQUESTS
 
 
 def latency_measurements(
-    said: Mapping[str, Any], *, batch: int, output_tokens: int
+    bench: Mapping[str, Any], *, batch: int, output_tokens: int
 ) -> Iterator[Measured]:
     """The measurements of a result of vllm bench latency.
 
     Raises:
         Unusable: a number of it is not possible.
     """
-    mean = _possible(said, "avg_latency")
+    mean = _possible(bench, "avg_latency")
     if mean is None:
         return
     yield "batch_latency", "mean", mean * _NS_PER_S, "ns", BENCH
-    percentiles = said.get("percentiles") or {}
+    percentiles = bench.get("percentiles") or {}
     if not isinstance(percentiles, Mapping):
         raise Unusable("percentiles is not a mapping")
     for key in percentiles:
         if (seconds := _possible(percentiles, key)) is not None:
-            yield "batch_latency", _stat(f"p{key}"), seconds * _NS_PER_S, "ns", BENCH
+            stat = "median" if key == "50" else f"p{key}"
+            yield "batch_latency", stat, seconds * _NS_PER_S, "ns", BENCH
     rate = batch * output_tokens / mean
     yield "output_tokens_per_second", "total", rate, "tokens/s", _REQUESTS
 
 
 def _statistics(
-    said: Mapping[str, Any], key: str, *, one_token: bool
+    bench: Mapping[str, Any], key: str, *, one_token: bool
 ) -> Iterator[tuple[str, float]]:
     """The statistics of a latency, ms."""
-    for stat in (*_STATS, *_percentiles(said, key)):
-        or_zero = stat == _SPREAD or key == "itl" or (key == "tpot" and one_token)
-        if (value := _possible(said, f"{stat}_{key}_ms", or_zero=or_zero)) is not None:
-            yield stat, value
-
-
-def _percentiles(said: Mapping[str, Any], key: str) -> Sequence[str]:
     end = f"_{key}_ms"
-    found = [name.removesuffix(end) for name in said if name.endswith(end)]
-    return [name for name in found if name.startswith("p") and name[1:].isdigit()]
-
-
-def _stat(name: str) -> str:
-    return "median" if name == "p50" else name
+    names = [name.removesuffix(end) for name in bench if name.endswith(end)]
+    percentiles = [name for name in names if name.startswith("p") and name[1:].isdigit()]
+    for stat in (*_STATS, *percentiles):
+        or_zero = stat == _SPREAD or key == "itl" or (key == "tpot" and one_token)
+        if (value := _possible(bench, f"{stat}_{key}_ms", or_zero=or_zero)) is not None:
+            yield stat, value
 
 
 def finite_number(value: Any) -> float | None:
@@ -109,13 +102,13 @@ def finite_number(value: Any) -> float | None:
         return None
 
 
-def _possible(said: Mapping[str, Any], key: str, *, or_zero: bool = False) -> float | None:
+def _possible(bench: Mapping[str, Any], key: str, *, or_zero: bool = False) -> float | None:
     """The number under a key; None if there is none, or one that is not finite.
 
     Raises:
-        Unusable: it is negative, or zero where that is not possible, or beyond all measure.
+        Unusable: it is negative, or zero where that is not possible, or too large.
     """
-    value = said.get(key)
+    value = bench.get(key)
     found = finite_number(value)
     if found is None and not isinstance(value, int):
         return None
@@ -125,13 +118,13 @@ def _possible(said: Mapping[str, Any], key: str, *, or_zero: bool = False) -> fl
     return found
 
 
-def _listed(said: Mapping[str, Any], key: str) -> Iterator[float]:
+def _listed(bench: Mapping[str, Any], key: str) -> Iterator[float]:
     """The numbers of a list, which may be 0; nothing if there is none.
 
     Raises:
         Unusable: it is not a list, or has a number that is not possible.
     """
-    values = said.get(key)
+    values = bench.get(key)
     if values is None:
         return
     if not isinstance(values, list):
@@ -143,10 +136,10 @@ def _listed(said: Mapping[str, Any], key: str) -> Iterator[float]:
 
 SOURCE = "telemetry"
 _CAPPED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80  # NVML's reasons of power, slowdown and heat
-_LEAST_SAMPLES = 3  # of a GPU, before its mean means something
+_LEAST_SAMPLES = 3  # of a GPU, for a mean
 _COUNTER = "energy_mj"
-_LEAST_COUNTED_NS = 1_000_000_000  # the counter goes on in steps of up to 100 ms
-_LEAST_POWER_NS = 10_000_000_000  # ten times what the power is a mean of
+_LEAST_COUNTED_NS = 1_000_000_000  # the counter is updated every 100 ms
+_LEAST_POWER_NS = 10_000_000_000  # ten times the averaging window of power
 
 Samples = Mapping[str, npt.NDArray[np.float64]]
 
@@ -209,7 +202,7 @@ def _of(
 
 
 def _joules(samples: Samples, begin_ns: int, end_ns: int) -> float:
-    """Energy of a GPU between two moments, J; NaN if the time is too short to tell."""
+    """Energy of a GPU between two moments, J; NaN if the time is too short."""
     times, counted = samples["unix_ns"], samples[_COUNTER]
     is_covered = times[0] <= begin_ns and end_ns <= times[-1]
     if is_covered and end_ns - begin_ns >= _LEAST_COUNTED_NS and not np.isnan(counted).any():
@@ -239,53 +232,35 @@ def _extremes(within: Sequence[Samples]) -> Iterator[Measured]:
 def repeat_measurements(
     folder: Path, point: PointDocument, run: RepeatDocument, warn: Callable[[str], None]
 ) -> list[Measured]:
-    """What the benchmark said, and what follows from the telemetry, if that can be read.
+    """The measurements of the benchmark, and of the telemetry if that can be read.
 
     Args:
-        warn: is told why there is no telemetry.
+        warn: called with the reason if telemetry cannot be read.
 
     Raises:
         Unusable: bench.json cannot be read, or has a number that is not possible.
     """
-    said = _said(folder / "bench.json")
-    return [*_measured(said, point), *_telemetry(folder, point, run, said, warn)]
-
-
-def _said(file: Path) -> Mapping[str, Any]:
-    """The result of a benchmark.
-
-    Raises:
-        Unusable: it cannot be read.
-    """
-    said = json_document(file).value
-    if not isinstance(said, dict):
+    bench = json_document(folder / "bench.json").value
+    if not isinstance(bench, dict):
         raise Unusable("it is not a mapping")
-    return said
-
-
-def _measured(said: Mapping[str, Any], point: PointDocument) -> Iterator[Measured]:
-    """The measurements of the result of a benchmark.
-
-    Raises:
-        Unusable: it has a number that is not possible.
-    """
+    tokens = point.output_tokens
     if point.bench == "latency":
         batch = point.batch or point.requests
-        yield from latency_measurements(said, batch=batch, output_tokens=point.output_tokens)
-    else:
-        yield from serve_measurements(said, output_tokens=point.output_tokens)
+        return list(latency_measurements(bench, batch=batch, output_tokens=tokens))
+    measured = serve_measurements(bench, output_tokens=tokens)
+    return [*measured, *_telemetry(folder, point, run, bench, warn)]
 
 
 def _telemetry(
     folder: Path,
     point: PointDocument,
     run: RepeatDocument,
-    said: Mapping[str, Any],
+    bench: Mapping[str, Any],
     warn: Callable[[str], None],
 ) -> Sequence[Measured]:
     """The measurements of the telemetry of a repeat; none if it cannot be read."""
     file, window = folder / "telemetry.parquet", _window(folder / "metrics.json")
-    if point.bench == "latency" or window is None or not file.exists():
+    if window is None or not file.exists():
         return ()
     try:
         found = list(
@@ -294,7 +269,7 @@ def _telemetry(
                 gpus=_gpus(point, run),
                 begin_ns=window[0],
                 end_ns=window[1],
-                output_tokens=round(finite_number(said.get("total_output_tokens")) or 0),
+                output_tokens=round(finite_number(bench.get("total_output_tokens")) or 0),
             )
         )
     except Unusable as error:

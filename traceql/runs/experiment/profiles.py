@@ -1,4 +1,4 @@
-"""What the traces of profiled points say, as rows of the tables profile_*."""
+"""The traces of profiled points, as rows of the tables profile_*."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,12 +26,12 @@ def add_profiles(
     say: Callable[[str], None],
     warn: Callable[[str], None],
 ) -> None:
-    """Loads the traces of points, two at a time; one that cannot be loaded is noted.
+    """Loads the traces of points, two at a time; failures are rows of profile_note.
 
     Args:
         points: profiled repeats, by point_id.
-        say: is told what is loaded.
-        warn: is told what cannot be loaded.
+        say: called with a line about each load.
+        warn: called with a line about each failed load.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         loading = {id_: pool.submit(_database, profiled) for id_, profiled in points.items()}
@@ -52,11 +52,11 @@ def add_profiles(
 
 
 def _add_profile(con: duckdb.DuckDBPyConnection, point_id: int, database: Path) -> Sequence[str]:
-    """Adds the rows of a point. The kinds of peaks that are known of its GPUs."""
+    """Adds the rows of a point; returns the kinds of known peaks of its GPUs."""
     profile = profile_of(database)
     for table, name in PROFILES.items():
         rows = profile[name].to_pylist()
-        if name == "fact":  # paths and names of the machine stay out, as of a baseline
+        if name == "fact":  # without paths and names of the machine
             rows = [row for row in rows if not is_ignored(row["name"])]
         insert(con, table, [_of(point_id, row) for row in rows])
     with Database(database) as trace:
@@ -73,7 +73,7 @@ def _add_profile(con: duckdb.DuckDBPyConnection, point_id: int, database: Path) 
 
 
 def _database(profiled: Profiled) -> Path:
-    """The loaded traces; ceilings in their own run directory count before those of the results."""
+    """The loaded traces, with the peaks of their run directory or else of the results."""
     own = (profiled.folder / PEAKS).exists()
     peaks = [profiled.peaks] if profiled.peaks and not own else []
     return cached_database([profiled.folder], None, peaks=peaks)

@@ -73,11 +73,11 @@ _SIZES = {
     ),
 }
 _TOKENS = re.compile(r"KV cache size: (\d[\d,]*) tokens", re.ASCII)
-_LONGEST = 12  # characters of a number that a machine can have
+_LONGEST = 12  # characters of a plausible number
 
 
 def logged_memory(file: Path) -> Mapping[str, int | None]:
-    """The columns of table start that a log tells; None where it does not."""
+    """The memory columns of table start from a log; None if it lacks them."""
     try:
         text = read_bytes(file).decode(errors="replace")
     except Unusable:
@@ -88,7 +88,7 @@ def logged_memory(file: Path) -> Mapping[str, int | None]:
         found[name] = round(max(sizes) * _GIB) if sizes else None
     logged = [size.replace(",", "") for size in _TOKENS.findall(text)]
     tokens = [int(size) for size in logged if len(size) <= _LONGEST]
-    # Of several replicas each logs its own cache.
+    # Each replica logs its own cache.
     found["kv_cache_tokens"] = sum(tokens) if tokens else None
     return found
 
@@ -114,7 +114,7 @@ def listed(gpus: Sequence[Mapping[str, Any]], name: str) -> str | None:
 
 
 def fact(facts: Any, name: str) -> str | None:
-    """A text among facts of the machine; None if it is none."""
+    """A text among facts of the machine; None if there is none."""
     found = facts.get(name) if isinstance(facts, dict) else None
     return found if isinstance(found, str) else None
 
@@ -137,13 +137,13 @@ def add_folder(
     titles: Mapping[str, str],
     warn: Callable[[str], None],
 ) -> None:
-    """Adds all that a folder of results holds.
+    """Adds the content of a folder of results.
 
     Args:
         document: its plan.
-        name: of the experiment; another one of the database has another name.
+        name: of the experiment, unique in the database.
         titles: of the engines, by key.
-        warn: is told what cannot be read; it is left out, and the rest is kept.
+        warn: called with a line about each file that cannot be read and is skipped.
     """
     reader = _Reader(rows, folder, document, name, warn, _peaks(folder, warn))
     reader.add_experiment()
@@ -193,11 +193,7 @@ class _Reader:
             model=model_name(engine.model),
             engine=title,
             engine_key=point.engine_key,
-            tp=engine.tp,
-            pp=engine.pp,
-            dp=engine.dp,
-            ep=engine.ep,
-            gpus=engine.gpus,
+            **{name: getattr(engine, name) for name in ("tp", "pp", "dp", "ep", "gpus")},
             arguments=json.dumps(engine.arguments, sort_keys=True),
             environment=json.dumps(engine.environment, sort_keys=True),
             load=point.load,
@@ -214,7 +210,7 @@ class _Reader:
             self._add_repeat(point, point_id, number)
 
     def warn_of_more(self) -> None:
-        """Warns of points and repeats in the folder that the plan does not ask for."""
+        """Warns of points and repeats in the folder that are not in the plan."""
         points = {point.path: point for point in self.document.all_points}
         place = self.folder / "points"
         there = {one.relative_to(place).as_posix(): one for one in place.glob("*/*")}
@@ -225,9 +221,9 @@ class _Reader:
             found = {one.name for one in (place / path).glob("*/") if _is_repeat(one.name)}
             beyond += len(found - asked)
         if unnamed:
-            self.warn(f"{place}: points that plan.json does not name, not loaded: {len(unnamed)}")
+            self.warn(f"{place}: points that are not in plan.json, not loaded: {len(unnamed)}")
         if beyond:
-            self.warn(f"{place}: repeats that plan.json does not ask for, not loaded: {beyond}")
+            self.warn(f"{place}: repeats that are not in plan.json, not loaded: {beyond}")
 
     def _numbers(self, point: PointDocument) -> Iterator[int]:
         if point.reason is not None:
@@ -258,17 +254,9 @@ class _Reader:
                 status, reason = "failed", f"bench.json: {error}"
                 self.warn(f"{folder / 'bench.json'} cannot be used: {error}; it counts as failed")
         self._repeat(repeat_id, point_id, number, status, reason=reason, **self._facts(point, run))
-        for metric, stat, value, unit, source in measured:
-            self.rows.add(
-                "measurement",
-                repeat_id=repeat_id,
-                point_id=point_id,
-                metric=metric,
-                stat=stat,
-                value=value,
-                unit=unit,
-                source=source,
-            )
+        for one in measured:
+            row = dict(zip(("metric", "stat", "value", "unit", "source"), one, strict=True))
+            self.rows.add("measurement", repeat_id=repeat_id, point_id=point_id, **row)
         if status == "complete" and number == PROFILED:
             self.rows.profiled[point_id] = Profiled(folder, self.peaks)
 
@@ -321,7 +309,7 @@ def _is_repeat(name: str) -> bool:
 
 
 def _require_own(run: RepeatDocument, point: PointDocument, number: int) -> None:
-    """Refuses what is not of the repeat in whose folder it is.
+    """Rejects the run.json of another point or repeat.
 
     Raises:
         Unusable: it is of another point or repeat, or has an unknown status.

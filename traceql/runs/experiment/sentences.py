@@ -1,10 +1,11 @@
-"""What an experiment says in words, the answer first."""
+"""The results of an experiment in sentences, the answer first."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from traceql.util.text import format_count
 from traceql.util.units import display_unit
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _STATUS = """
 """
 _SKIPPED = "SELECT COUNT(*) AS points FROM point WHERE skipped_reason IS NOT NULL"
 _MODELS = "SELECT DISTINCT model FROM point WHERE skipped_reason IS NULL ORDER BY model"
-# The point with the best median of a metric, and that of another one at the same point.
+# The point with the best median of a metric, with its TPOT.
 _BEST = """
     SELECT
         point.engine,
@@ -73,14 +74,14 @@ _WANTED_COVERAGE = 90.0
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence, and whether it warns."""
+    """A sentence, and whether it is a warning."""
 
     text: str
     warns: bool = False
 
 
 def answers(found: "Experiment") -> Iterator[Sentence]:
-    """What was measured, what is fastest, how it scales, and what to beware of."""
+    """The state of the experiment, its fastest points, the scaling, and caveats."""
     yield _status(found)
     for row in found.sql(_MODELS).rows():
         model = row["model"]
@@ -94,12 +95,12 @@ def _status(found: "Experiment") -> Sentence:
     done = [f"{counts['complete']:,} of {counts['planned']:,} repeats"]
     if counts["profiles"]:
         done.append(f"{counts['profiled']:,} of {counts['profiles']:,} profiles")
-    said = f"{_counted(counts['points'], 'point')}, {' and '.join(done)} complete"
+    status = f"{format_count(counts['points'], 'point')}, {' and '.join(done)} complete"
     rest = [f"{counts[name]:,} {name}" for name in ("failed", "missing") if counts[name]]
-    said += f" ({', '.join(rest)})" if rest else ""
+    status += f" ({', '.join(rest)})" if rest else ""
     if skipped["points"]:
-        said += f"; {_counted(skipped['points'], 'point')} left out"
-    return Sentence(f"{said}.", warns=bool(rest))
+        status += f"; {format_count(skipped['points'], 'point')} left out"
+    return Sentence(f"{status}.", warns=bool(rest))
 
 
 def _best(found: "Experiment", model: str) -> Iterator[str]:
@@ -107,13 +108,15 @@ def _best(found: "Experiment", model: str) -> Iterator[str]:
         stat = "median"
         for row in _rows(found, _BEST.format(order="value.median"), model, metric, stat):
             yield (
-                f"{title} of {model}: {duration(row['median'])}"
-                f"{_interval(row, 'low', 'high', duration)}, {_where(row, model)}."
+                f"{title} of {model}: {format_duration(row['median'])}"
+                f"{_interval(row, 'low', 'high', format_duration)}, {_where(row, model)}."
             )
     order = "per_gpu DESC"
     metric, stat = "output_tokens_per_second", "total"
     for row in _rows(found, _BEST.format(order=order), model, metric, stat):
-        tpot = "" if row["tpot_ns"] is None else f"; TPOT is {duration(row['tpot_ns'])} there"
+        tpot = (
+            "" if row["tpot_ns"] is None else f"; TPOT is {format_duration(row['tpot_ns'])} there"
+        )
         yield (
             f"Most generated tokens per second and GPU of {model}: {_count(row['per_gpu'])}"
             f"{_interval(row, 'low_per_gpu', 'high_per_gpu', _count)}, {_where(row, model)}{tpot}."
@@ -143,18 +146,16 @@ def _warnings(found: "Experiment") -> Iterator[Sentence]:
     (few,) = found.sql(_FEW).rows()
     if few["repeats"] == 1:
         yield Sentence(
-            "Some points have one repeat: how far another start is off is unknown.", True
+            "Some points have one repeat: the variation between starts is unknown.", True
         )
     elif few["coverage_pct"] is not None and few["coverage_pct"] < _WANTED_COVERAGE:
         yield Sentence(
-            f"Some points have {few['repeats']} repeats: their intervals hold the true "
-            f"median in {few['coverage_pct']:.0f} of 100 cases, those of five repeats in 94.",
+            f"Some points have {few['repeats']} repeats: their intervals have a confidence of "
+            f"{few['coverage_pct']:.0f}%, those of five repeats of 94%.",
             True,
         )
     for row in found.sql(_NOT_FOR_GATES).rows():
-        yield Sentence(
-            f"{row['name']} is a first look: its plan says that it is not for gates.", True
-        )
+        yield Sentence(f"{row['name']} is exploratory: its plan is not for gates.", True)
 
 
 def _where(row: Mapping[str, Any], model: str) -> str:
@@ -166,24 +167,20 @@ def _where(row: Mapping[str, Any], model: str) -> str:
     )
 
 
-def _interval(row: Mapping[str, Any], low: str, high: str, shown: Any) -> str:
+def _interval(row: Mapping[str, Any], low: str, high: str, style: Any) -> str:
     if row[low] is None:
         return " (one repeat)"
     return (
-        f" ({shown(row[low])} to {shown(row[high])}, {row['coverage_pct']:.0f}% interval of "
+        f" ({style(row[low])} to {style(row[high])}, {row['coverage_pct']:.0f}% interval of "
         f"{row['repeats']} repeats)"
     )
 
 
-def duration(ns: float) -> str:
-    """A time in the unit that suits it."""
+def format_duration(ns: float) -> str:
+    """A time in a readable unit."""
     unit = display_unit("dur", ns)
     assert unit is not None
     return f"{ns / unit.divisor:,.2f} {unit.symbol}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _count(value: float) -> str:

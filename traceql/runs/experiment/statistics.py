@@ -1,4 +1,4 @@
-"""Fits, gains, speed-ups and intervals of what was measured."""
+"""Fits, gains, speed-ups and intervals of measurements."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from traceql.runs.experiment.tables import Row, insert
 
 
 def median_place(repeats: int) -> tuple[int, float]:
-    """The greatest place, from 1, whose interval covers 95% or more; 1 if none does. Its coverage.
+    """The greatest place, from 1, whose interval covers at least 95%, or else 1; and its coverage.
 
     Args:
         repeats: 1 or more; one repeat has a coverage of 0.
     """
-    ways = below = 1  # orders of coins with as many heads as place - 1, and with as many or fewer
+    ways = below = 1  # outcomes of coins with place - 1 heads, and with at most as many
     best = 1, _coverage(repeats, below)
     for place in range(2, repeats // 2 + 1):
         ways = ways * (repeats - place + 2) // (place - 1)
@@ -46,18 +46,17 @@ def median_places(numbers: Iterable[int]) -> Iterator[dict[str, float]]:
 Matrix = npt.NDArray[np.float64]
 
 PARTS = 3
-LEAST_POINTS = PARTS + 1  # as many as parts would always fit
+LEAST_POINTS = PARTS + 1  # as many points as parts always fit
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The coefficients, and how far the curve is from the points.
+    """A fitted curve.
 
     Attributes:
         coefficients: of the parts.
         errors: curve / measured - 1 of each point.
-        unseen: median distance of a point from the curve through the others; None if they are too
-            few.
+        unseen: median leave-one-out error; None with too few points.
     """
 
     coefficients: Matrix
@@ -69,18 +68,18 @@ def fitted(parts: Sequence[Sequence[float]], times: Sequence[float]) -> Curve:
     """The curve through points.
 
     Args:
-        parts: for each point, what its fixed, linear and context coefficient are multiplied by.
+        parts: for each point, the factors of the fixed, linear and context coefficient.
         times: measured times, all above 0; LEAST_POINTS or more.
     """
     rows, measured = np.array(parts, dtype=np.float64), np.array(times, dtype=np.float64)
     found = _coefficients(rows, measured)
     unseen = None
     if len(times) > LEAST_POINTS:
-        unseen = median(_error_unseen(rows, measured, place) for place in range(len(times)))
+        unseen = median(_leave_one_out_error(rows, measured, n) for n in range(len(times)))
     return Curve(found, [float(e) for e in rows @ found / measured - 1], unseen)
 
 
-def _error_unseen(rows: Matrix, times: Matrix, place: int) -> float:
+def _leave_one_out_error(rows: Matrix, times: Matrix, place: int) -> float:
     others = np.arange(len(times)) != place
     found = _coefficients(rows[others], times[others])
     return abs(float(rows[place] @ found / times[place] - 1))
@@ -103,7 +102,7 @@ def _coefficients(rows: Matrix, times: Matrix) -> Matrix:
     return result
 
 
-# What the linear and the context coefficient of a metric are multiplied by.
+# The factors of the linear and the context coefficient of a metric.
 _PARTS = {
     "ttft": (
         "CAST(in_flight AS DOUBLE) * prompt_tokens",
@@ -195,46 +194,54 @@ FROM (
 WHERE before_point_id IS NOT NULL
 ORDER BY point_id
 """
-_GAIN_VALUES = """
+_VALUES = """
 SELECT measurement.point_id, measurement.metric, LIST(measurement.value ORDER BY repeat.number)
 FROM measurement
 INNER JOIN repeat USING (repeat_id)
-WHERE
-    repeat.number > 0
-    AND (measurement.metric, measurement.stat) IN (
-        ('output_tokens_per_second', 'total'), ('ttft', 'median'), ('queue', 'max')
-    )
+WHERE repeat.number > 0 AND list_contains($stats, measurement.metric || ' ' || measurement.stat)
 GROUP BY ALL
 """
-_METRICS = ("output_tokens_per_second", "ttft", "queue")
+_GAINS = {"output_tokens_per_second": "total", "ttft": "median", "queue": "max"}
 
 
 def add_gains(con: duckdb.DuckDBPyConnection) -> None:
     """Compares each point with the same one at the next lower load."""
-    found = con.execute(_GAIN_VALUES).fetchall()
-    values = {(point, metric): own for point, metric, own in found}
     rows = list[Row]()
-    for point, before in con.execute(_STEPS).fetchall():
-        for metric in _METRICS:
-            if (point, metric) not in values or (before, metric) not in values:
-                continue
-            change = shift(values[before, metric], values[point, metric])
-            rows.append(
-                {
-                    "point_id": point,
-                    "before_point_id": before,
-                    "metric": metric,
-                    "is_ratio": change.is_ratio,
-                    "change": change.estimate,
-                    "low": change.low,
-                    "high": change.high,
-                }
-            )
+    pairs = con.execute(_STEPS).fetchall()
+    for (point, before), metric, values, values_before in _paired_values(con, pairs, _GAINS):
+        change = shift(values_before, values)
+        rows.append(
+            {
+                "point_id": point,
+                "before_point_id": before,
+                "metric": metric,
+                "is_ratio": change.is_ratio,
+                "change": change.estimate,
+                "low": change.low,
+                "high": change.high,
+            }
+        )
     insert(con, "gain", rows)
 
 
-_LATENCIES = ("ttft", "tpot", "e2e", "batch_latency")
+def _paired_values(
+    con: duckdb.DuckDBPyConnection, pairs: Sequence[tuple[Any, ...]], stats: Mapping[str, str]
+) -> Iterator[tuple[tuple[Any, ...], str, list[float], list[float]]]:
+    """The values of the repeats of both points of each pair, by metric with its statistic."""
+    wanted = [f"{metric} {stat}" for metric, stat in stats.items()]
+    found = con.execute(_VALUES, {"stats": wanted}).fetchall()
+    values = {(point, metric): own for point, metric, own in found}
+    for pair in pairs:
+        point, base, *_ = pair
+        for metric in stats:
+            if (point, metric) in values and (base, metric) in values:
+                yield pair, metric, values[point, metric], values[base, metric]
+
+
 _RATE = "output_tokens_per_second"
+_SPEEDUPS = {
+    **dict.fromkeys(("ttft", "tpot", "e2e", "batch_latency"), "median"), _RATE: "total",
+}  # fmt: skip
 # Points of one experiment that differ by their GPUs alone, with the one of the fewest GPUs first.
 _PAIRS = """
 WITH measured AS (
@@ -279,45 +286,27 @@ _SAME_LOAD_PER_GPU = """(
     point.in_flight IS NOT DISTINCT FROM base.in_flight * point.gpus / base.gpus
     AND point.request_rate IS NOT DISTINCT FROM base.request_rate * point.gpus / base.gpus
 )"""
-_SCALING_VALUES = """
-SELECT measurement.point_id, measurement.metric, LIST(measurement.value ORDER BY repeat.number)
-FROM measurement
-INNER JOIN repeat USING (repeat_id)
-WHERE repeat.number > 0 AND measurement.stat = CASE
-    WHEN measurement.metric = $rate THEN 'total'
-    WHEN measurement.metric IN $latencies THEN 'median'
-END
-GROUP BY ALL
-"""
 
 
 def add_speedups(con: duckdb.DuckDBPyConnection) -> None:
     """Compares each point with the same one on the fewest GPUs."""
-    found = con.execute(_SCALING_VALUES, {"rate": _RATE, "latencies": list(_LATENCIES)}).fetchall()
-    values = {(point, metric): own for point, metric, own in found}
-    pairs = con.execute(
-        _PAIRS.format(same_load=_SAME_LOAD, same_load_per_gpu=_SAME_LOAD_PER_GPU)
-    ).fetchall()
-    rows = list[dict[str, Any]]()
-    for point, base, scaling in pairs:
-        for metric in (*_LATENCIES, _RATE):
-            if (point, metric) not in values or (base, metric) not in values:
-                continue
-            sides = values[base, metric], values[point, metric]
-            if min(*sides[0], *sides[1]) <= 0:
-                continue
-            # A speed-up of a latency is base / point, so the sides change places.
-            before, after = sides if metric == _RATE else sides[::-1]
-            ratio = shift(before, after)
-            rows.append(
-                {
-                    "point_id": point,
-                    "base_point_id": base,
-                    "scaling": scaling,
-                    "metric": metric,
-                    "ratio": 1 + ratio.estimate,
-                    "low": None if ratio.low is None else 1 + ratio.low,
-                    "high": None if ratio.high is None else 1 + ratio.high,
-                }
-            )
-    insert(con, "speedup", list(rows))
+    statement = _PAIRS.format(same_load=_SAME_LOAD, same_load_per_gpu=_SAME_LOAD_PER_GPU)
+    pairs = con.execute(statement).fetchall()
+    rows = list[Row]()
+    for (point, base, scaling), metric, own, of_base in _paired_values(con, pairs, _SPEEDUPS):
+        if min(*own, *of_base) <= 0:
+            continue
+        # The speed-up of a latency is base / point.
+        ratio = shift(of_base, own) if metric == _RATE else shift(own, of_base)
+        rows.append(
+            {
+                "point_id": point,
+                "base_point_id": base,
+                "scaling": scaling,
+                "metric": metric,
+                "ratio": 1 + ratio.estimate,
+                "low": None if ratio.low is None else 1 + ratio.low,
+                "high": None if ratio.high is None else 1 + ratio.high,
+            }
+        )
+    insert(con, "speedup", rows)

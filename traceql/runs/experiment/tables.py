@@ -21,16 +21,9 @@ from traceql.util.text import (
 
 FOLDER = Path(__file__).parent / "tables"
 FILLED = (
-    "experiment",
-    "point",
-    "start",
-    "repeat",
-    "measurement",
-    "median_place",
-    "profile_note",
-    "profile_mfu",
-    "profile_bubble",
-)
+    "experiment", "point", "start", "repeat", "measurement", "median_place", "profile_note",
+    "profile_mfu", "profile_bubble",
+)  # fmt: skip
 FITTED = ("fit", "fit_point", "speedup", "gain")
 PROFILES = {f"profile_{name}": name for name in RESULTS}
 _POINT = Column("point_id", "BIGINT", "Point.")
@@ -53,7 +46,7 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def insert(con: duckdb.DuckDBPyConnection, table: str, rows: list[Row]) -> None:
-    """Adds rows to a table; what a row does not name is NULL."""
+    """Adds rows to a table; missing columns are NULL."""
     if not rows:
         return
     import pyarrow as pa
@@ -66,9 +59,9 @@ def insert(con: duckdb.DuckDBPyConnection, table: str, rows: list[Row]) -> None:
 
 
 def storable(table: str, rows: Iterable[Row]) -> list[Row]:
-    """The rows, with NULL for what a column of the table cannot hold.
+    """The rows, with NULL for values that do not fit the type of the column.
 
-    Documents that others wrote have such: a list where a text is expected, a number without end.
+    Documents of other programs may have them: a list instead of a text, an infinite number.
     """
     types = {one.name: one.type for one in columns(table)}
     return [{name: _storable(value, types[name]) for name, value in row.items()} for row in rows]

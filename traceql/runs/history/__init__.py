@@ -1,5 +1,5 @@
-"""The history of a folder of runs: how their times change, and since when."""
+"""The metrics of a folder of runs over time, with detected changes."""
 
-from traceql.runs.history.folder import History, history
+from traceql.runs.history.run_history import History, history
 
 __all__ = ["History", "history"]

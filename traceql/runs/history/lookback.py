@@ -1,22 +1,22 @@
-"""Marks the changes in a series of runs by lookback z-scores, as Conbench does.
+"""Detects changes in a series of runs by lookback z-scores, as Conbench does.
 
-As there, a value is compared with the mean of a window of values before it, in standard deviations
-of the values from their own windows; a window begins anew at each change, the deviations go on
-across changes, outliers are left out of both, and the threshold is 5. Unlike there, marks need
+A value is compared with the mean of a window of values before it, in standard deviations of the
+values from their own windows. A window restarts at each change, the deviations continue across
+changes, outliers are excluded from both, and the threshold is 5. Unlike in Conbench, marks need
 
-- at least eight values before, because a deviation of fewer is a guess;
-- two values or more for a change: the mean of up to six values since must be beyond the threshold,
-  and each of them nearer to that mean than to the one before. So a change is found that is smaller
-  than five deviations but stays, and a single value, however far off, is an outlier;
-- a change of 1% or more, like all verdicts of traceql.
+- at least eight values before, because fewer do not determine a deviation;
+- at least two values for a change: the mean of up to six values since must be beyond the threshold,
+  and each of them nearer to that mean than to the one before. So persistent changes below five
+  deviations are found, and a single value is an outlier;
+- a change of at least 1%, like all verdicts of traceql.
 
-The standard error of both means counts. The deviation does not fall below 0.1% of the mean: equal
-values would make every difference infinite.
+The standard errors of both means count. The deviation is at least 0.1% of the mean: equal values
+would make every difference infinite.
 
 Source: github.com/conbench/conbench, docs/pages/lookback_zscore.md and
 conbench/entities/history.py (_add_rolling_stats_columns_to_df, _calculate_z_score,
 _detect_shifts_with_trimmed_estimators). Conbench marks steps by the differences of neighbors, which
-finds steps of five deviations of a difference alone.
+finds only steps of five deviations of a difference.
 """
 
 from collections.abc import Sequence
@@ -38,28 +38,27 @@ _FROM_MAD = 1.4826  # of a normal distribution
 
 
 class Mark(StrEnum):
-    """What a value is in its series."""
+    """The mark of a value in its series."""
 
     NONE = ""
     CHANGE = "change"  # the first value of a new level
-    OUTLIER = "outlier"  # off alone; the next ones are back
-    UNCONFIRMED = "unconfirmed"  # off, but no later value tells whether it stays
-    TOO_FEW = "too few before"  # nothing can be said
+    OUTLIER = "outlier"  # a single value; the next ones are as before
+    UNCONFIRMED = "unconfirmed"  # the last value; the next one decides
+    TOO_FEW = "too few before"  # to decide
 
 
 @dataclass(frozen=True)
-class Looked:
-    """A value, looked at in its series.
+class ScoredPoint:
+    """A value with its score in the series.
 
     Attributes:
         segment: number of changes up to it.
         level: median of the segment, without outliers.
         expected: mean of the window before it; None without one.
-        margin: from this distance to what was expected on, a value alone is marked.
+        margin: distance from `expected` at which a single value is marked.
         deviation: standard deviation of a value; None where there are too few.
-        z: deviations from what was expected; at a change, those of the values that it was found by.
-        since: how many values that are: 1 but for changes.
-        mark: what it is.
+        z: deviations from `expected`; at a change, of the mean of the values that confirm it.
+        since: the number of these values; otherwise 1.
     """
 
     segment: int
@@ -72,15 +71,15 @@ class Looked:
     mark: Mark
 
 
-def looked_at(
+def score_points(
     values: Sequence[float], *, threshold: float = THRESHOLD, window: int = WINDOW
-) -> list[Looked]:
-    """Each value with its mark.
+) -> list[ScoredPoint]:
+    """Scores and marks each value.
 
     Args:
         values: one for each point, in order.
-        threshold: from which z-score on a value is marked.
-        window: most values that are looked back at.
+        threshold: z-score from which a value is marked.
+        window: most values to look back at.
     """
     starts, outliers = [0], set[int]()
     place = 0
@@ -90,18 +89,18 @@ def looked_at(
             place += 1
         elif found := _change(values, place, before, threshold):
             starts.append(place)
-            place += found.since
+            place += found[1]
         else:
             if before.is_beyond(values[place : place + 1], threshold):
                 outliers.add(place)
             place += 1
     places = range(len(values))
-    return [_looked(values, at, starts, outliers, threshold, window) for at in places]
+    return [_score(values, at, starts, outliers, threshold, window) for at in places]
 
 
 @dataclass(frozen=True)
 class _Before:
-    """What the values before a place let expect."""
+    """Statistics of the values before a place."""
 
     mean: float
     count: int
@@ -139,7 +138,7 @@ class _Before:
         return cls(means[-1], min(len(segments[-1]), window), max(deviation, least))
 
     def z(self, values: Sequence[float]) -> float:
-        """How far their mean is off, in standard errors."""
+        """The distance of their mean, in standard errors."""
         distance = fmean(values) - self.mean
         error = self._error(len(values))
         return distance / error if error else (copysign(inf, distance) if distance else 0.0)
@@ -149,23 +148,17 @@ class _Before:
         return distance > 0 and distance >= self.margin(threshold, len(values))
 
     def margin(self, threshold: float, count: int = 1) -> float:
-        """The distance from which on the mean of so many values is marked."""
+        """The distance from which the mean of so many values is marked."""
         return max(threshold * self._error(count), NOISE * abs(self.mean))
 
     def _error(self, count: int) -> float:
         return self.deviation * sqrt(1 / count + 1 / self.count)
 
 
-@dataclass(frozen=True)
-class _Change:
-    z: float
-    since: int
-
-
 def _change(
     values: Sequence[float], place: int, before: _Before, threshold: float
-) -> _Change | None:
-    """The change that begins at a place, found by as few values as do."""
+) -> tuple[float, int] | None:
+    """The z-score and number of values of a change at a place, confirmed by the fewest values."""
     for since in range(_LEAST_SINCE, _MOST_SINCE + 1):
         after = values[place : place + since]
         if len(after) < since:
@@ -173,26 +166,26 @@ def _change(
         distance = fmean(after) - before.mean
         stays = distance and all((value - before.mean) / distance > 0.5 for value in after)
         if stays and before.is_beyond(after, threshold):
-            return _Change(before.z(after), since)
+            return before.z(after), since
     return None
 
 
 def _trimmed(values: Sequence[float]) -> list[float]:
-    """Without what is off by five deviations, judged by the others: early outliers have no mark."""
+    """Without values five deviations off: early outliers have no mark."""
     middle = median(values)
     spread = _FROM_MAD * median(abs(value - middle) for value in values)
     most = THRESHOLD * max(spread, NOISE * abs(middle))
     return [value for value in values if abs(value - middle) <= most]
 
 
-def _looked(
+def _score(
     values: Sequence[float],
     place: int,
     starts: Sequence[int],
     outliers: set[int],
     threshold: float,
     window: int,
-) -> Looked:
+) -> ScoredPoint:
     number = max(at for at, start in enumerate(starts) if start <= place)
     end = starts[number + 1] if number + 1 < len(starts) else len(values)
     level = median([values[at] for at in range(starts[number], end) if at not in outliers])
@@ -200,11 +193,11 @@ def _looked(
     before = _Before.of(values, place, starts[: number + (not is_change)], outliers, window)
     if before is None:
         mark = Mark.NONE if number else Mark.TOO_FEW
-        return Looked(number, level, None, None, None, None, 1, mark)
+        return ScoredPoint(number, level, None, None, None, None, 1, mark)
     z, since, mark = before.z(values[place : place + 1]), 1, Mark.NONE
     if is_change and (change := _change(values, place, before, threshold)):
-        z, since, mark = change.z, change.since, Mark.CHANGE
+        (z, since), mark = change, Mark.CHANGE
     elif place in outliers:
         mark = Mark.UNCONFIRMED if place == len(values) - 1 else Mark.OUTLIER
     margin = before.margin(threshold)
-    return Looked(number, level, before.mean, margin, before.deviation, z, since, mark)
+    return ScoredPoint(number, level, before.mean, margin, before.deviation, z, since, mark)

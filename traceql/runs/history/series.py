@@ -1,8 +1,7 @@
-"""The series of a history, with the sentence about each."""
+"""The series of a history, and their changes in words."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from math import isfinite
 from pathlib import Path
 from statistics import fmean, median
@@ -11,21 +10,14 @@ from traceql.runs.history.lookback import (
     LEAST_BEFORE,
     LEAST_DEVIATION,
     LEAST_POINTS,
-    Looked,
     Mark,
-    looked_at,
+    ScoredPoint,
+    score_points,
 )
-from traceql.runs.history.recordings import Recorded, Setup, day_and_time
-from traceql.runs.history.values import ALL, STEP, Mix, Values, asked_series, require_known
+from traceql.runs.history.recordings import By, Recorded, Setup, format_time
+from traceql.runs.history.values import ALL, STEP, Mix, Values, require_known, select_series
+from traceql.util.text import format_count
 from traceql.util.units import TIME
-
-
-class By(StrEnum):
-    """What is on the horizontal axis, and which runs are repeats of one point."""
-
-    TIME = "time"
-    COMMIT = "commit"
-    VLLM_COMMIT = "vllm-commit"
 
 
 @dataclass(frozen=True)
@@ -36,17 +28,28 @@ class Point:
         runs: in the order of their times.
         values: one for each run, ns.
         left_out_pct: share of the time of its steps that is not compared.
-        looked: what the point is in its series.
     """
 
     runs: tuple[Recorded, ...]
     values: tuple[float, ...]
     left_out_pct: float
-    looked: Looked
+    scored: ScoredPoint
 
     @property
     def ns(self) -> float:
         return median(self.values)
+
+    @property
+    def shift(self) -> float | None:
+        """At a change: new level / expected - 1."""
+        if self.scored.mark is not Mark.CHANGE or not self.scored.expected:
+            return None
+        return self.scored.level / self.scored.expected - 1
+
+    @property
+    def change(self) -> float | None:
+        """Value / expected - 1."""
+        return self.ns / self.scored.expected - 1 if self.scored.expected else None
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Series:
         setup: name of the set-up.
         scope: a phase, or all.
         kind: of the metric: whole, part or role.
-        apart: what tells it from another series of that set-up, scope and metric; mostly empty.
+        apart: distinguishes it from another series of that set-up, scope and metric; mostly empty.
     """
 
     setup: str
@@ -86,14 +89,14 @@ def all_series(
     setups: Sequence[Setup],
     *,
     by: By,
-    asked: Sequence[str],
+    selected: Sequence[str],
     threshold: float,
     window: int,
 ) -> list[Series]:
     """The series of all set-ups, those with most runs first.
 
     Raises:
-        QueryInvalid: no run has a metric that is asked for.
+        QueryInvalid: no run has a selected metric.
     """
     found: list[Series] = []
     phases, metrics = set[str](), set[str]()
@@ -101,11 +104,11 @@ def all_series(
         with Values([*setup.runs]) as values:
             phases |= set(values.phases)
             metrics |= values.metrics.keys()
-            wanted = asked_series(asked, values.phases, values.metrics)
+            wanted = select_series(selected, values.phases, values.metrics)
             for scope in dict.fromkeys(scope for scope, _ in wanted):
                 names = [metric for each, metric in wanted if each == scope]
                 found += _of_scope(setup, values, scope, names, by, threshold, window)
-    require_known(asked, phases, metrics)
+    require_known(selected, phases, metrics)
     return found
 
 
@@ -139,8 +142,8 @@ def _points(
     for run in mix.runs:
         groups.setdefault(_key(setup.runs[run], run, by), []).append(run)
     medians = [median(values[run] for run in group) for group in groups.values()]
-    looked = looked_at(medians, threshold=threshold, window=window)
-    for group, own in zip(groups.values(), looked, strict=True):
+    scored = score_points(medians, threshold=threshold, window=window)
+    for group, own in zip(groups.values(), scored, strict=True):
         yield Point(
             tuple(setup.runs[run] for run in group),
             tuple(values[run] for run in group),
@@ -163,32 +166,18 @@ _LARGE_PCT = 10  # from here on, decimals do not matter
 _LEAST_LEFT_OUT_PCT = 1
 
 
-def told(series: Series, by: By) -> str:
-    """`slower by 6.1% since 2026-11-03 09:12 (commit abc1234), z = 8.2`."""
+def format_series(series: Series, by: By) -> str:
+    """Such as `slower by 6.1% since 2026-11-03 09:12 (commit abc1234), z = 8.2`."""
     return "; ".join(_parts(series, by))
 
 
 def changes(series: Series) -> list[Point]:
     """The points at which a change begins, the latest first."""
-    found = [point for point in series.points if point.looked.mark is Mark.CHANGE]
+    found = [point for point in series.points if point.scored.mark is Mark.CHANGE]
     return found[::-1]
 
 
-def shift(point: Point) -> float | None:
-    """By how much the level since a change differs from what was expected before; relative."""
-    looked = point.looked
-    if looked.mark is not Mark.CHANGE or not looked.expected:
-        return None
-    return looked.level / looked.expected - 1
-
-
-def difference(point: Point) -> float | None:
-    """By how much a point differs from what was expected; relative."""
-    expected = point.looked.expected
-    return point.ns / expected - 1 if expected else None
-
-
-def compared_words(series: Series, relative: float | None) -> str:
+def format_change(series: Series, relative: float | None) -> str:
     """`slower by 6.1%`; of idle time and the like, `more by 6.1%`."""
     more, less = ("more", "less") if series.kind == "part" else ("slower", "faster")
     if relative is None:
@@ -197,27 +186,19 @@ def compared_words(series: Series, relative: float | None) -> str:
 
 
 def too_few(series: Series) -> str:
-    """Says that nothing can be marked; empty if it can."""
+    """Why no change can be detected; empty if one can."""
     if len(series.points) < LEAST_POINTS:
-        return f"too few runs to see a change ({_counted(series)}; it takes {LEAST_POINTS})"
-    if all(point.looked.mark is Mark.TOO_FEW for point in series.points):
+        return f"too few runs to detect a change ({_counted(series)}; {LEAST_POINTS} are needed)"
+    if all(point.scored.mark is Mark.TOO_FEW for point in series.points):
         return (
-            f"the runs differ too much to see a change ({_counted(series)}; without those that "
-            f"are off, fewer than {LEAST_BEFORE} are left to compare one with)"
+            f"the runs vary too much to detect a change ({_counted(series)}; without outliers, "
+            f"fewer than {LEAST_BEFORE} are left to compare with)"
         )
     return ""
 
 
 def percent(relative: float) -> str:
     return f"{100 * relative:.{0 if abs(100 * relative) >= _LARGE_PCT else 1}f}%"
-
-
-def x_label(point: Point, by: By) -> str:
-    """What stands on the axis: the time, or the commit."""
-    first = point.runs[0]
-    if by is By.TIME:
-        return f"{day_and_time(first.time[0])}:{first.time[0] // 10**9 % 60:02}"
-    return first.commit if by is By.COMMIT else first.vllm_commit
 
 
 def _parts(series: Series, by: By) -> Iterator[str]:
@@ -229,51 +210,46 @@ def _parts(series: Series, by: By) -> Iterator[str]:
         yield from (f"before that, {_change(series, one, by)}" for one in changed[1:])
     else:
         yield f"no change in {_counted(series)}, {_typical(series)}"
-    if last.looked.mark is Mark.UNCONFIRMED:
+    if last.scored.mark is Mark.UNCONFIRMED:
         yield (
-            f"the last one is {compared_words(series, difference(last))} (z = {_z(last)}), and "
-            "one more run tells whether it stays so"
+            f"the last one is {format_change(series, last.change)} (z = {_z(last)}); "
+            "one more run decides whether that persists"
         )
-    outliers = [point for point in series.points if point.looked.mark is Mark.OUTLIER]
+    outliers = [point for point in series.points if point.scored.mark is Mark.OUTLIER]
     if outliers:
-        names = ", ".join(x_label(point, by) for point in outliers)
+        names = ", ".join(point.runs[0].label(by) for point in outliers)
         yield f"{'outlier' if len(outliers) == 1 else 'outliers'} {names}"
     left_out = median(point.left_out_pct for point in series.points)
     if left_out >= _LEAST_LEFT_OUT_PCT:
-        yield f"{left_out:.0f}% of the time is in steps that not all of these runs have, left out"
+        yield f"{left_out:.0f}% of the time is excluded: not all of these runs have such steps"
 
 
 def _change(series: Series, point: Point, by: By) -> str:
-    since = day_and_time(point.runs[0].time[0])
-    commit = f"commit {x_label(point, by)}" if by is not By.TIME else _commit(point)
+    first = point.runs[0]
+    commit = first.commit if by is By.TIME else first.label(by)
     return (
-        f"{compared_words(series, shift(point))} since {since}"
-        f"{f' ({commit})' if commit else ''}, z = {_z(point)}"
+        f"{format_change(series, point.shift)} since {format_time(first.time[0])}"
+        f"{f' (commit {commit})' if commit else ''}, z = {_z(point)}"
     )
 
 
-def _commit(point: Point) -> str:
-    commit = point.runs[0].commit
-    return f"commit {commit}" if commit else ""
-
-
 def _z(point: Point) -> str:
-    z = point.looked.z
+    z = point.scored.z
     return f"{z:.1f}" if z is not None and isfinite(z) else "infinite"
 
 
 def _counted(series: Series) -> str:
     points, runs = len(series.points), sum(len(point.runs) for point in series.points)
     if points == runs:
-        return f"{runs} {'run' if runs == 1 else 'runs'}"
-    return f"{points} {'point' if points == 1 else 'points'} of {runs} runs"
+        return format_count(runs, "run")
+    return f"{format_count(points, 'point')} of {runs} runs"
 
 
 def _typical(series: Series) -> str:
     typical = median(point.ns for point in series.points)
     divisor = TIME.divisor(typical)
     text = f"{typical / divisor:.3g} {TIME.symbol(divisor)}"
-    deviation = series.points[-1].looked.deviation
+    deviation = series.points[-1].scored.deviation
     if deviation is None or not typical:
         return text
     least = " or less" if deviation <= LEAST_DEVIATION * typical else ""

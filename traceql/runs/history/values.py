@@ -1,4 +1,4 @@
-"""The metrics that a history shows, and their values in the runs of one set-up."""
+"""The metrics of a history, and their values in the runs of one set-up."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -14,23 +14,22 @@ from traceql.runs.history.recordings import Recorded
 from traceql.util.text import source_text, suggestion
 
 STEP = "step"
-_WITHOUT_WORK = "idle"  # a phase, whose steps are asked for by name only
+_WITHOUT_WORK = "idle"  # a phase; its steps are selected only by name
 
 
-def asked_series(
-    asked: Sequence[str], phases: Sequence[str], metrics: Collection[str]
+def select_series(
+    selected: Sequence[str], phases: Sequence[str], metrics: Collection[str]
 ) -> list[tuple[str, str]]:
-    """Scope and metric of each series that the runs have; as in a gate, all phases without one.
+    """Scope and metric of each selected series that the runs have; scope all without a phase.
 
     Args:
-        asked: texts of the form [PHASE.]METRIC; the steps of each phase if empty.
-        phases: that the runs have.
-        metrics: that the runs have.
+        selected: texts of the form [PHASE.]METRIC; the steps of each phase if empty.
+        phases, metrics: of the runs.
     """
-    if not asked:
+    if not selected:
         return [(phase, STEP) for phase in phases if phase != _WITHOUT_WORK]
     found: dict[tuple[str, str], None] = {}
-    for text in asked:
+    for text in selected:
         scope, _, metric = text.partition(".")
         if text in metrics:
             found[ALL, text] = None
@@ -39,14 +38,16 @@ def asked_series(
     return list(found)
 
 
-def require_known(asked: Iterable[str], phases: Collection[str], metrics: Collection[str]) -> None:
-    """Refuses what no run has.
+def require_known(
+    selected: Iterable[str], phases: Collection[str], metrics: Collection[str]
+) -> None:
+    """Rejects metrics that no run has.
 
     Raises:
         QueryInvalid: the message suggests the closest names.
     """
     scoped = [f"{scope}.{metric}" for scope in (*sorted(phases), ALL) for metric in sorted(metrics)]
-    for text in asked:
+    for text in selected:
         if text not in metrics and text not in scoped:
             names = scoped if "." in text else sorted(metrics)
             hint = suggestion(text, names) or f"there are {', '.join(sorted(metrics))}"
@@ -57,7 +58,7 @@ ALL = "all"  # the scope of all phases
 _OF_COMPARISON = Path(compare.__file__).parent / "tables"
 _OWN = Path(__file__).parent / "tables"
 _PROFILES = ("stratum", "metric")
-_LEAST_SHARED = 0.5  # of the time of each run of a series: what is in strata that all of them have
+_LEAST_SHARED = 0.5  # share of the time of each run in strata that all runs of a series have
 _SIZES = """
     SELECT run, stratum, gpu_ns
     FROM every_stratum
@@ -105,7 +106,6 @@ class Values(AbstractContextManager["Values"]):
 
     def __init__(self, runs: Sequence[Recorded]) -> None:
         self._con = duckdb.connect(config={"threads": 2})
-        self._count = len(runs)
         for name in _PROFILES:
             tables = [
                 one.run.profile[name]
@@ -128,9 +128,9 @@ class Values(AbstractContextManager["Values"]):
         return dict(self._con.execute(_METRICS).fetchall())
 
     def mixes(self, scope: str) -> Iterator[Mix]:
-        """The groups of runs for a scope; those that come first have the earliest run.
+        """The groups of runs for a scope, the one with the earliest run first.
 
-        Values are asked for before the next group is taken.
+        Read the values of a group before the next group.
         """
         times: dict[int, dict[str, int]] = {}
         for run, stratum, ns in self._con.execute(_SIZES, {"scope": scope}).fetchall():

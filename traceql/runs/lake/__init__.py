@@ -1,4 +1,4 @@
-"""A lake: many recordings as Parquet files in one folder, which SQL can ask together."""
+"""A lake: many runs as Parquet files in a folder or object store, to query across them."""
 
 from traceql.runs.lake.lake import Lake, open_lake
 

@@ -1,8 +1,8 @@
-"""Adds one run to a lake. The manifest row comes last, so the lake is always valid."""
+"""Adds one run to a lake. The manifest row is written last, so the lake is always valid."""
 
 import hashlib
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -47,7 +47,7 @@ _TRACES = """
     SELECT path, sha256, NULL FROM profile_file
     ORDER BY sha256, path
 """
-# Endings that say what a file is, not which run.
+# Suffixes of formats, which are not part of the name of a run.
 _ENDINGS = (
     ".gz", ".zip", ".json", ".trace", ".pt", ".duckdb", ".db", ".sqlite", ".pftrace",
     ".perfetto-trace", ".csv", ".ncu-rep",
@@ -56,13 +56,13 @@ _ENDINGS = (
 
 @dataclass(frozen=True)
 class Source:
-    """A run that is to be added.
+    """A run to add.
 
     Attributes:
-        path: what the user named, absolute.
+        path: absolute.
         name: of the run, without its digest.
         is_database: whether it is loaded already.
-        inputs: the files that it is loaded from, or was.
+        inputs: the files that it is loaded from.
     """
 
     path: Path
@@ -76,18 +76,26 @@ class Source:
 
 
 def source_at(path: Path) -> Source:
-    """The run at a path. It may be damaged: then what is there tells it from others.
+    """The run at a path. A damaged one is identified by its files.
 
     Raises:
         OSError: a file cannot be read.
     """
-    loaded = path.is_file() and is_database(path) and not is_sqlite(path)
-    found = _of_database(path) if loaded else _of_traces(path)
-    return Source(path.absolute(), _name(path), loaded, found)
+    is_loaded = path.is_file() and is_database(path) and not is_sqlite(path)
+    inputs: tuple[Input, ...] = ()
+    with suppress(TraceqlError):
+        if is_loaded:
+            inputs = database_inputs(path)
+        else:
+            files = [*trace_files([path]), *profile_files([path])]
+            inputs = tuple(_input(file) for file in files if file.is_file())
+    if not inputs and path.is_file():
+        inputs = (_input(path),)
+    return Source(path.absolute(), _name(path), is_loaded, inputs)
 
 
 def digest_of(inputs: Iterable[Input], *, otherwise: str) -> str:
-    """Of the SHA-256 of files, in any order; of a text if there are none."""
+    """The digest of the SHA-256 of files, in any order; of a text if there are none."""
     known = sorted({one.sha256 for one in inputs})
     return hashlib.sha256("\n".join(known or [f"path {otherwise}"]).encode()).hexdigest()
 
@@ -96,8 +104,8 @@ def database_inputs(path: Path) -> tuple[Input, ...]:
     """The files that a database was loaded from.
 
     Raises:
-        DatabaseError: it is not a database of this version of traceql, or an excerpt: its numbers
-            are those of a part, and would stand beside those of whole runs.
+        DatabaseError: it is not a database of this version of traceql, or an excerpt, whose numbers
+            cannot be compared with those of whole runs.
     """
     otherwise = "add traces, or load them first: traceql load TRACE... -o RUN.duckdb"
     with closing(opened_database(path, otherwise=otherwise)) as con:
@@ -108,21 +116,6 @@ def database_inputs(path: Path) -> tuple[Input, ...]:
         except duckdb.Error as error:
             raise DatabaseError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
     return tuple(Input(where, sha256, size or 0) for where, sha256, size in rows)
-
-
-def _of_database(path: Path) -> tuple[Input, ...]:
-    try:
-        return database_inputs(path) or (_input(path),)
-    except TraceqlError:
-        return (_input(path),)
-
-
-def _of_traces(path: Path) -> tuple[Input, ...]:
-    try:
-        files = [*trace_files([path]), *profile_files([path])]
-    except TraceqlError:
-        files = [path] if path.is_file() else []
-    return tuple(_input(file) for file in files if file.is_file())
 
 
 def _input(file: Path) -> Input:
@@ -140,11 +133,11 @@ def _name(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Added:
-    """What was done with one source.
+    """The result of adding one source.
 
     Attributes:
         entry: its manifest row.
-        is_new: whether something was done.
+        is_new: whether the lake was changed.
         before: the row that this one replaces.
     """
 
@@ -163,18 +156,18 @@ def add_run(
     ahead: Path | None = None,
     again: bool = False,
 ) -> Added:
-    """Adds one run to a lake, unless the lake has it. It can be called in another process.
+    """Adds one run to a lake, unless the lake has it. It can run in another process.
 
-    A run that cannot be loaded gets a row in the manifest that says why; nothing is raised for it.
+    A run that cannot be loaded gets a manifest row with the error instead of an exception.
 
     Args:
         source: a database, or what `traceql.load` takes.
         lake: a folder; it is created if it does not exist.
-        jobs: the number of files to read at once; None for one per processor.
-        memory: how many bytes of memory to use, about; None for half of what the machine has.
+        jobs: the number of files to read at once; by default one per processor.
+        memory: approximate limit of memory, bytes; by default half of that of the machine.
         trace_processor: a native trace_processor_shell to load with.
         ahead: a folder of files that have been read already, see `loading/reading.py`.
-        again: whether a run that the lake has is added anew.
+        again: whether a run that the lake has is replaced.
 
     Raises:
         LakeError: the folder is not a lake, or another version of traceql made it.
@@ -188,20 +181,15 @@ def add_run(
     added = _added(store, source_at(Path(source)), loading, again=again)
     if added.before:
         remove_unnamed(store, files_of([added.before]))
-    if added.is_new and added.entry.is_ok:
-        _forget_failures(store, added.entry.source)
+    if added.is_new and added.entry.is_ok:  # earlier failures of this path are obsolete
+        for one in entries(store):
+            if not one.is_ok and one.source == added.entry.source:
+                store.remove(row_name(one.digest))
     return added
 
 
-def _forget_failures(store: Store, source: str) -> None:
-    """Removes the rows that say that what is at this path could not be loaded."""
-    for one in entries(store):
-        if not one.is_ok and one.source == source:
-            store.remove(row_name(one.digest))
-
-
 def _load(path: Path, database: Path, **options: Any) -> None:
-    from traceql.database.loading.load import load  # not needed for what is loaded
+    from traceql.database.loading.load import load  # not needed for databases
 
     load(path, database, complete=True, **options)
 
@@ -215,14 +203,18 @@ def _added(
             return Added(known, is_new=False)
         try:
             with store.drafts() as drafts:
-                database = _database(found, drafts, loading)
+                database = found.path
+                if not found.is_database:
+                    database = drafts / "loading" / f"{found.name}.duckdb"
+                    database.parent.mkdir()
+                    loading(found.path, database)
                 return _written(store, found, database, again=again)
-        except Exception as error:  # one run of a fleet, however odd, must not stop the others
+        except Exception as error:  # one run must not stop the others
             return noted(store, failed(found, error))
 
 
 def noted(store: Store, entry: Entry) -> Added:
-    """Notes a failure; where an add before it succeeded, that stays. The caller holds the lock."""
+    """Writes a failure, unless an earlier add succeeded. The caller holds the lock."""
     known = read_entry(store, entry.digest)
     if known is None or not known.is_ok:
         write_entry(store, entry)
@@ -231,14 +223,13 @@ def noted(store: Store, entry: Entry) -> Added:
 
 def failed(source: Source, error: Exception) -> Entry:
     """The manifest row of a run that could not be loaded."""
-    said = str(error) if isinstance(error, TraceqlError) else reason(error)
     digest = source.digest
     return Entry(
         run=run_name(source.name, digest),
         digest=digest,
         given=digest,
         status=FAILED,
-        error=one_line(said),
+        error=one_line(str(error) if isinstance(error, TraceqlError) else reason(error)),
         source=str(source.path),
         added=_now(),
         inputs=source.inputs,
@@ -253,67 +244,39 @@ def _known(store: Store, given: str) -> Entry | None:
     return next((one for one in entries(store) if one.is_ok and one.given == given), None)
 
 
-def _database(source: Source, drafts: Path, loading: Callable[[Path, Path], None]) -> Path:
-    if source.is_database:
-        return source.path
-    database = drafts / "loading" / f"{source.name}.duckdb"
-    database.parent.mkdir()
-    loading(source.path, database)
-    return database
-
-
 def _written(store: Store, source: Source, database: Path, *, again: bool) -> Added:
-    """Writes a loaded run. The caller holds the lock of what was given."""
+    """Writes a loaded run. The caller holds the lock of the source."""
     inputs = database_inputs(database) or source.inputs
     digest = digest_of(inputs, otherwise=str(source.path))
-    if lock_key(digest) == lock_key(source.digest):
-        return _write(store, source, database, digest, inputs, again=again)
-    with store.locked(lock_key(digest)):
-        return _write(store, source, database, digest, inputs, again=again)
-
-
-def _write(
-    store: Store,
-    source: Source,
-    database: Path,
-    digest: str,
-    inputs: tuple[Input, ...],
-    *,
-    again: bool,
-) -> Added:
-    """Writes a loaded run. The caller holds the lock of the digest."""
-    known = read_entry(store, digest)
-    if known and known.is_ok and not again:
-        return Added(known, is_new=False)
-    run = known.run if known else run_name(source.name, digest)
-    with store.drafts() as drafts:
-        about, tables = write_run(store, database, run, drafts)
-    entry = Entry(
-        run=run,
-        digest=digest,
-        given=source.digest,
-        status=OK,
-        error=None,
-        source=str(source.path),
-        added=_now(),
-        schema_version=SCHEMA_VERSION,
-        layout=layout(),
-        about=about,
-        inputs=inputs,
-        tables=tables,
-    )
-    write_entry(store, entry)
-    _remove_others(store, entry)
-    return Added(entry, is_new=True, before=known)
-
-
-def _remove_others(store: Store, entry: Entry) -> None:
-    """Removes the files of the run that an add before it left."""
-    named = {one.file for one in entry.tables.values()}
-    for table in stored_tables():
-        for name in store.names(run_folder(table, entry.run)):
-            if name not in named and store.is_settled(name):
-                store.remove(name)
+    is_locked = lock_key(digest) == lock_key(source.digest)
+    with nullcontext() if is_locked else store.locked(lock_key(digest)):
+        known = read_entry(store, digest)
+        if known and known.is_ok and not again:
+            return Added(known, is_new=False)
+        run = known.run if known else run_name(source.name, digest)
+        with store.drafts() as drafts:
+            about, tables = write_run(store, database, run, drafts)
+        entry = Entry(
+            run=run,
+            digest=digest,
+            given=source.digest,
+            status=OK,
+            error=None,
+            source=str(source.path),
+            added=_now(),
+            schema_version=SCHEMA_VERSION,
+            layout=layout(),
+            about=about,
+            inputs=inputs,
+            tables=tables,
+        )
+        write_entry(store, entry)
+        named = {one.file for one in tables.values()}
+        for table in stored_tables():  # remove files of an earlier add
+            for name in store.names(run_folder(table, run)):
+                if name not in named and store.is_settled(name):
+                    store.remove(name)
+        return Added(entry, is_new=True, before=known)
 
 
 def _now() -> str:

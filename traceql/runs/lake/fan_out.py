@@ -1,4 +1,4 @@
-"""Adds many runs at once, or prints the commands for a batch system."""
+"""Adds many runs in parallel, or makes the commands for a batch system."""
 
 import shlex
 import shutil
@@ -13,22 +13,22 @@ from traceql.database.loading.discovery import trace_files
 from traceql.database.loading.reading import prefetch
 from traceql.errors import LakeError, TraceqlError
 from traceql.runs.lake.add import Added, add_run, failed, noted, source_at
-from traceql.runs.lake.executor.task import Executor, Room, Task, TaskLost, timeout_of
+from traceql.runs.lake.executor.task import Executor, Resources, Task, TaskLost, timeout_of
 from traceql.runs.lake.manifest import Entry, create_lake, entries
-from traceql.runs.lake.store import MARK, anywhere, is_url, lock_key, store_at
+from traceql.runs.lake.store import MARK, absolute_uri, is_url, lock_key, store_at
 
 
 def commands(sources: Sequence[Path], lake: str, *options: str) -> list[str]:
-    """A line of shell for each run, which does nothing if the lake has the run.
+    """A shell command for each run, which does nothing if the lake has the run.
 
     Args:
-        options: of `traceql lake add`, which each command gets.
+        options: of `traceql lake add`, for each command.
 
     Raises:
-        TraceqlError: a source does not exist, or its path does not fit into a line.
+        TraceqlError: a source does not exist, or its path has a line break.
     """
     paths = dict.fromkeys(path.absolute() for path in sources)
-    return [_command(path, anywhere(lake), options) for path in paths]
+    return [_command(path, absolute_uri(lake), options) for path in paths]
 
 
 def _command(path: Path, lake: str, options: Sequence[str]) -> str:
@@ -41,10 +41,10 @@ def _command(path: Path, lake: str, options: Sequence[str]) -> str:
 
 
 def part_files(sources: Sequence[Path], lake: str, *, again: bool) -> dict[Path, list[Path]]:
-    """The files of each run that are to be read one by one.
+    """The files of each run that are read by separate tasks.
 
-    A run is left out if it is one file, or if the lake seems to have it. What is read needs a
-    folder that all machines see, so that none is parted for an object store.
+    Runs of one file, and runs that the lake seems to have, are left out. The results need a folder
+    that all machines share, so no run is split for an object store.
 
     Raises:
         LakeError: the lake cannot be read.
@@ -61,7 +61,7 @@ def _files(source: Path, known: Sequence[Entry]) -> list[Path]:
     try:
         files = trace_files([source])
         sizes = {(str(file), file.stat().st_size) for file in files}
-    except (TraceqlError, OSError):  # which whoever adds it will say
+    except (TraceqlError, OSError):  # reported when the run is added
         return []
     if len(files) < 2 or any(one.is_ok and sizes <= _sizes(one) for one in known):
         return []
@@ -77,10 +77,10 @@ class Work:
     """How runs are added.
 
     Attributes:
-        lake: as all machines name it.
-        timeout_s: how long a task may run; None to go by the size of what it reads.
+        lake: absolute path or URL.
+        timeout_s: timeout of a task; by default by the size of what it reads.
         trace_processor: a native trace_processor_shell to load with.
-        again: whether runs that the lake has are added anew.
+        again: whether runs that the lake has are replaced.
     """
 
     lake: str
@@ -88,7 +88,7 @@ class Work:
     trace_processor: Path | None
     again: bool
 
-    def reading(self, file: Path, room: Room, folder: Path) -> Task:
+    def reading(self, file: Path, resources: Resources, folder: Path) -> Task:
         """Reads a file of a run into a folder."""
         return self._task(
             partial(
@@ -96,38 +96,40 @@ class Work:
                 file,
                 folder,
                 trace_processor=self.trace_processor,
-                memory_bytes=room.memory_bytes,
-                processes=room.processors,
+                memory_bytes=resources.memory_bytes,
+                processes=resources.processors,
             ),
             file,
-            room,
+            resources,
         )
 
-    def adding(self, run: Path, room: Room, ahead: Path | None = None) -> Task:
-        """Adds a run, of which files may have been read into a folder."""
+    def adding(self, run: Path, resources: Resources, ahead: Path | None = None) -> Task:
+        """Adds a run, whose files may have been read into a folder."""
         return self._task(
             partial(
                 _add,
                 run,
                 self.lake,
-                jobs=room.processors,
-                memory=room.memory_bytes,
+                jobs=resources.processors,
+                memory=resources.memory_bytes,
                 trace_processor=self.trace_processor,
                 ahead=ahead,
                 again=self.again,
             ),
             run,
-            room,
+            resources,
         )
 
-    def _task(self, work: "partial[Added] | partial[None]", reads: Path, room: Room) -> Task:
-        timeout_s = self.timeout_s or timeout_of(room.size_bytes)
-        return Task(work, reads, room.memory_bytes, timeout_s)
+    def _task(
+        self, work: "partial[Added] | partial[None]", reads: Path, resources: Resources
+    ) -> Task:
+        timeout_s = self.timeout_s or timeout_of(resources.size_bytes)
+        return Task(work, reads, resources.memory_bytes, timeout_s)
 
 
 def _add(run: Path, lake: str, **options: object) -> Added:
     if store_at(lake).size(MARK) is None:
-        raise LakeError(f"{gethostname()} does not see the lake {lake}; all machines need it there")
+        raise LakeError(f"{gethostname()} has no access to the lake {lake}; all machines need it")
     return add_run(run, lake, **options)  # type: ignore[arg-type]
 
 
@@ -141,14 +143,14 @@ def add_runs(
     again: bool = False,
     done: Callable[[int, int], None] = lambda _count, _total: None,
 ) -> Generator[Added, None, None]:
-    """Adds runs to a lake, several at once; yields each when it is done.
+    """Adds runs to a lake in parallel; yields each when it is done.
 
     Args:
-        timeout_s: how long a run may take; by default 600 s, and 0.5 s for each MB of its traces.
+        timeout_s: timeout per run; by default 600 s, and 0.5 s for each MB of its traces.
         trace_processor: a native trace_processor_shell to load with.
-        again: whether runs that the lake has are added anew.
-        done: called for progress, at the beginning and before each run that is yielded, with how
-            many bytes of traces are done, and of how many, unpacked.
+        again: whether runs that the lake has are replaced.
+        done: called with progress, at the beginning and before each yielded run: bytes of unpacked
+            traces that are done, and of all.
 
     Raises:
         TraceqlError: a source does not exist, or the folder cannot be a lake; nothing was done.
@@ -156,31 +158,31 @@ def add_runs(
     """
     paths = [*dict.fromkeys(path.absolute() for path in sources)]
     work = Work(
-        anywhere(lake), timeout_s, trace_processor and trace_processor.absolute(), again=again
+        absolute_uri(lake), timeout_s, trace_processor and trace_processor.absolute(), again=again
     )
-    with ExitStack() as stack, executor:  # whose tasks end before their folder is removed
+    with ExitStack() as stack, executor:  # tasks end before their folder is removed
         parts = part_files(paths, lake, again=again) if executor.parts_runs else {}
-        rooms = executor.rooms([*paths, *(file for files in parts.values() for file in files)])
+        resources = executor.resources(
+            [*paths, *(file for files in parts.values() for file in files)]
+        )
         create_lake(store_at(lake))
         ahead = stack.enter_context(store_at(lake).drafts()) if parts else None
-        total, finished = sum(rooms[path].size_bytes for path in paths), 0
+        total, finished = sum(resources[path].size_bytes for path in paths), 0
         done(finished, total)
-        for run in _ended(executor, work, rooms, _runs(paths, parts, ahead)):
-            finished += rooms[run.path].size_bytes
+        for run in _ended(executor, work, resources, _runs(paths, parts, ahead)):
+            finished += resources[run.path].size_bytes
             done(finished, total)
             yield _added(run, lake)
 
 
 @dataclass
 class _Run:
-    """A run on its way into the lake.
+    """A run in progress.
 
     Attributes:
-        files: those that are read by tasks of their own.
-        ahead: the folder into which they are read.
-        unread: how many of them are left.
-        added: what was done in the end.
-        error: why that is not known.
+        files: read by separate tasks.
+        ahead: the folder of their results.
+        unread: number of remaining files.
     """
 
     path: Path
@@ -201,24 +203,24 @@ def _runs(
 
 
 def _ended(
-    executor: Executor, work: Work, rooms: Mapping[Path, Room], runs: Iterator[_Run]
+    executor: Executor, work: Work, resources: Mapping[Path, Resources], runs: Iterator[_Run]
 ) -> Iterator[_Run]:
-    """The runs, each when it is done. The longest begins first, so that it is not the last."""
+    """The runs, each when it is done. The largest begins first, so that it does not end last."""
     tasks: dict[Task, _Run] = {}
 
     def start(task: Task, run: _Run, *, first: bool = False) -> None:
         tasks[task] = run
         executor.start(task, first=first)
 
-    for run in sorted(runs, key=lambda one: -rooms[one.path].size_bytes):
+    for run in sorted(runs, key=lambda one: -resources[one.path].size_bytes):
         if run.ahead:
             run.ahead.mkdir()
             for file in run.files:
-                start(work.reading(file, rooms[file], run.ahead), run)
+                start(work.reading(file, resources[file], run.ahead), run)
         else:
-            start(work.adding(run.path, rooms[run.path]), run)
+            start(work.adding(run.path, resources[run.path]), run)
     while tasks:
-        ended = executor.ended()
+        ended = executor.next_result()
         run = tasks.pop(ended.task)
         if not run.unread:
             if run.ahead:
@@ -226,9 +228,9 @@ def _ended(
             run.added, run.error = ended.value, ended.error
             yield run
             continue
-        run.unread -= 1  # with success or not: what is not there is read by the load, which tells
-        if not run.unread:  # before other files are read, because what is read takes room
-            start(work.adding(run.path, rooms[run.path], run.ahead), run, first=True)
+        run.unread -= 1  # also after an error, which the load repeats and reports
+        if not run.unread:  # before other files, because results take disk space
+            start(work.adding(run.path, resources[run.path], run.ahead), run, first=True)
 
 
 def _added(run: _Run, lake: str) -> Added:
@@ -241,7 +243,7 @@ def _added(run: _Run, lake: str) -> Added:
 
 
 def _lost(source: Path, lake: str, error: TaskLost) -> Added:
-    """Notes a run whose task is lost, unless somebody else adds that run now."""
+    """Writes the failure of a run whose task is lost, unless another process is adding that run."""
     store, entry = store_at(lake), failed(source_at(source), error)
     if store.is_locked(lock_key(entry.digest)):
         return Added(entry, is_new=True)

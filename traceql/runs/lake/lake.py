@@ -27,7 +27,7 @@ from traceql.util.resources import QUERIES
 from traceql.util.text import literal, suggestion
 
 INTERVALS = "interval_place"
-MOST_RUNS = 20  # of a group; the exact interval of more takes long to count
+MAX_RUNS = 20  # of a group; exact intervals of more runs are slow
 
 
 def interval_places() -> pa.Table:
@@ -36,7 +36,7 @@ def interval_places() -> pa.Table:
     Its column place is that, from 1, of the pairwise difference at which the interval of the
     Hodges-Lehmann estimate begins; it ends as many places before the last one.
     """
-    counts = range(LEAST_RUNS, MOST_RUNS + 1)
+    counts = range(LEAST_RUNS, MAX_RUNS + 1)
     rows = [
         {"base_runs": base, "new_runs": new, "place": interval_place(base, new)}
         for base in counts
@@ -46,7 +46,7 @@ def interval_places() -> pa.Table:
 
 
 _FLEET = "fleet"
-# What errors about files say that are missing or damaged.
+# In errors about missing or damaged files.
 _ABOUT_FILES = re.compile(r"(?i)parquet|zstd|no files found|cannot open file")
 LISTED_BY = "traceql lake run"
 _NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
@@ -59,7 +59,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 
 
 class Lake(AbstractContextManager["Lake"]):
-    """A lake, opened for reading: the runs that it has now. Close it with `with` or `close()`.
+    """A lake, opened for reading, with its present runs. Close it with `with` or `close()`.
 
     Args:
         folder: made by `traceql lake add`.
@@ -84,14 +84,14 @@ class Lake(AbstractContextManager["Lake"]):
 
     @property
     def runs(self) -> Result:
-        """One row per run of the manifest, those that failed too: table lake_run."""
+        """Table lake_run: one row per run, including failed ones."""
         return Result(runs_table(self.entries))
 
     def query(self, name: str, /, *, where: str | None = None, **parameters: Any) -> Result:
         """Runs a query: one of the fleet, such as fleet.stragglers, or a canned query of each run.
 
-        A canned query answers for each run as in the database of that run alone, its limit
-        included; the column run, the first one, says which.
+        A canned query runs on each run as on its own database, with its own limit; the first column
+        is run.
 
         Args:
             where: a condition on table lake_run, such as "model = 'qwen3-32b'"; all runs if None.
@@ -99,12 +99,12 @@ class Lake(AbstractContextManager["Lake"]):
         Raises:
             QueryNotFound: no such query; the message suggests the closest name.
             QueryInvalid: an unknown parameter, a value that is not allowed, or invalid SQL.
-            RunNotFound: no run to which `where` applies.
+            RunNotFound: no run matches `where`.
         """
         query = query_named(name, {**self.queries, **self.fleet_queries}, listed_by=LISTED_BY)
         values = bound(query, parameters)
         found = self._chosen(where)
-        with self._told():
+        with self._one_line_errors():
             if name in self.fleet_queries:
                 self._prepare(found, query.sql)
                 limit = values.get(LIMIT)
@@ -123,10 +123,10 @@ class Lake(AbstractContextManager["Lake"]):
 
         Raises:
             QueryInvalid: with DuckDB's message in one line.
-            RunNotFound: no run to which `where` applies.
+            RunNotFound: no run matches `where`.
         """
         require_select(sql, what="a lake")
-        with self._told():
+        with self._one_line_errors():
             self._prepare(self._chosen(where), sql)
             return result(self._con, sql, parameters or {})
 
@@ -143,10 +143,10 @@ class Lake(AbstractContextManager["Lake"]):
         Raises:
             QueryInvalid: with DuckDB's message in one line; for an error in a later row, when that
                 batch is read.
-            RunNotFound: no run to which `where` applies.
+            RunNotFound: no run matches `where`.
         """
         require_select(sql, what="a lake")
-        with self._told():
+        with self._one_line_errors():
             self._prepare(self._chosen(where), sql)
             con = self._con.cursor()
             return RowStream(con, relation(con, sql, parameters or {}).to_arrow_reader(rows))
@@ -162,7 +162,7 @@ class Lake(AbstractContextManager["Lake"]):
         return f"<Lake {self._store.place}: {len(self.entries)} runs>"
 
     def _chosen(self, where: str | None) -> list[Entry]:
-        """The runs to which a condition applies, those that failed too."""
+        """The runs that match a condition, including failed ones."""
         if where is None:
             return self.entries
         statement = f"SELECT {RUN} FROM {RUNS_TABLE} WHERE ({where}\n)"
@@ -212,22 +212,22 @@ class Lake(AbstractContextManager["Lake"]):
         self._con.unregister("rows_of_table")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turns an error of DuckDB into a line, with what to do if it is about a file."""
+    def _one_line_errors(self) -> Iterator[None]:
+        """Turns an error of DuckDB into a line, with the remedy if it is about a file."""
         try:
             yield
         except (duckdb.Error, QueryInvalid) as error:
-            said = without_statement(error)
-            if missing := _NO_TABLE.search(said):
+            message = without_statement(error)
+            if missing := _NO_TABLE.search(message):
                 if place := place_of(missing[1]):
                     raise QueryInvalid(place) from None
                 hint = suggestion(missing[1], (RUNS_TABLE, *stored_tables())) or _SHOWS_TABLES
                 raise QueryInvalid(f"no table '{missing[1]}'; {hint}") from None
-            if not _ABOUT_FILES.search(said):
-                raise QueryInvalid(said) from None
+            if not _ABOUT_FILES.search(message):
+                raise QueryInvalid(message) from None
             raise LakeError(
-                f"{said}; if the lake changed meanwhile, ask again, else see traceql lake check "
-                f"--lake {self._store.place}"
+                f"{message}; if the lake has changed, repeat the query, else run "
+                f"traceql lake check --lake {self._store.place}"
             ) from None
 
 

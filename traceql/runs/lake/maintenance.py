@@ -1,4 +1,4 @@
-"""Checks a lake, removes runs, merges small files, and finds files that no run names."""
+"""Maintenance of a lake: checks, removal of runs, merging of small files, orphaned files."""
 
 import time
 from collections import defaultdict
@@ -38,27 +38,23 @@ from traceql.runs.lake.tables import RUN, StoredTable, layout, of_runs, stored_t
 from traceql.util.process import memory_bytes, writer_settings
 from traceql.util.text import literal
 
-SHARED_LOCK = "shared"  # held by whoever writes or removes files of several runs
+SHARED_LOCK = "shared"  # to write or remove files of several runs
 
 
-def strays(store: Store, found: Sequence[Entry]) -> list[str]:
-    """The files that no run names, and that nobody is writing now."""
+def orphans(store: Store, found: Sequence[Entry]) -> list[str]:
+    """The files that no run names and no process is writing."""
     by_lock = _by_lock(_unnamed(store, found))
     free = [names for lock, names in by_lock.items() if not store.is_locked(lock)]
     return [name for names in free for name in names if store.is_settled(name)]
 
 
-def remove_strays(store: Store) -> list[str]:
-    """Removes the files that no run names; waits for those that are being written."""
+def remove_orphans(store: Store) -> list[str]:
+    """Removes the files that no run names, after waiting for writers."""
     return remove_unnamed(store, _unnamed(store, entries(store)))
 
 
 def remove_unnamed(store: Store, names: Iterable[str]) -> list[str]:
-    """Removes those of these files that no run names by now. The caller holds no lock.
-
-    Returns:
-        The files that are gone.
-    """
+    """Removes those of these files that no run names; returns them. The caller holds no lock."""
     removed = []
     for lock, of_lock in _by_lock(names).items():
         with store.locked(lock):
@@ -76,7 +72,7 @@ def _unnamed(store: Store, found: Sequence[Entry]) -> list[str]:
 
 
 def _by_lock(names: Iterable[str]) -> dict[str, list[str]]:
-    """Files of tables by the lock that whoever writes them holds."""
+    """Files of tables by the lock of their writer."""
     found = defaultdict(list)
     for name in names:
         run = run_of(name)
@@ -85,7 +81,7 @@ def _by_lock(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _of_lock(store: Store, lock: str) -> Iterable[Entry]:
-    """The runs that may name files which are written under a lock."""
+    """The runs that may name files written under a lock."""
     if lock == SHARED_LOCK:
         return entries(store)
     names = [name for name in row_names(store) if name.startswith(f"{MANIFEST}/{lock}")]
@@ -93,7 +89,7 @@ def _of_lock(store: Store, lock: str) -> Iterable[Entry]:
 
 
 def remove_runs(lake: str, runs: Sequence[str]) -> list[Entry]:
-    """Removes runs by name; their rows in files of several runs are left out until a compaction.
+    """Removes runs by name; a compaction removes their rows from files of several runs.
 
     Raises:
         RunNotFound: one of them is not in the lake; then none is removed.
@@ -101,26 +97,20 @@ def remove_runs(lake: str, runs: Sequence[str]) -> list[Entry]:
     store = store_at(lake)
     found = entries(store)
     chosen = [named_run(found, run) for run in dict.fromkeys(runs)]
-    for entry in chosen:
-        _remove(store, entry)
+    for entry in chosen:  # the manifest row first: without it, the run does not exist
+        with store.locked(lock_key(entry.digest)):
+            store.remove(row_name(entry.digest))
+        remove_unnamed(store, files_of([entry]))
     return chosen
-
-
-def _remove(store: Store, entry: Entry) -> None:
-    """The manifest row first: without it, the run is gone, whatever is left."""
-    with store.locked(lock_key(entry.digest)):
-        store.remove(row_name(entry.digest))
-    remove_unnamed(store, files_of([entry]))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a lake, and what to do.
+    """A problem of a lake, with its remedy.
 
     Attributes:
-        kind: missing, damaged, stray, row or failed; a failed run is no fault of the lake.
-        name: the file, or the run that failed.
-        advice: what to do.
+        kind: missing, damaged, orphan, row or failed; a failed run is not a fault of the lake.
+        name: the file, or the failed run.
     """
 
     kind: str
@@ -134,14 +124,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found.
-
-    Attributes:
-        runs: how many runs there are.
-        files: how many files were checked.
-        size_bytes: of these files.
-        problems: in the order of the lake.
-    """
+    """The result of a check."""
 
     runs: int
     files: int
@@ -157,7 +140,7 @@ def check_lake(lake: str, *, content: bool = True) -> Checked:
     """Checks all files of a lake.
 
     Args:
-        content: whether each file is read and its SHA-256 compared; else its size alone is.
+        content: whether to compare the SHA-256 of each file, or only its size.
 
     Raises:
         LakeError: the folder is not a lake.
@@ -167,8 +150,11 @@ def check_lake(lake: str, *, content: bool = True) -> Checked:
     found, problems = _rows(store)
     files = files_of(found)
     problems += _of_files(store, found, content=content)
-    if not any(one.kind == "row" for one in problems):  # whose files would seem to be strays
-        problems += _of_strays(store, found)
+    if not any(
+        one.kind == "row" for one in problems
+    ):  # whose files seem to be orphans
+        remedy = f"traceql lake compact --lake {quote(store.place)} removes it"
+        problems += [Problem("orphan", name, remedy) for name in orphans(store, found)]
     problems += [
         Problem("failed", one.run, f"{one.error}; add it again, or traceql lake remove {one.run}")
         for one in found
@@ -210,28 +196,23 @@ def _again(store: Store, found: list[Entry]) -> str:
     return f"traceql lake add {sources}{more} --again --lake {quote(store.place)}"
 
 
-def _of_strays(store: Store, found: list[Entry]) -> Iterator[Problem]:
-    for name in strays(store, found):
-        yield Problem("stray", name, f"traceql lake compact --lake {quote(store.place)} removes it")
-
-
 SMALL_BYTES = 32 * 2**20  # a larger file stays as it is
 _MERGED = "merged.parquet"
-_NAMED_EVERY_S = 60.0  # what was done until then is kept, if the rest is killed
+_NAMED_EVERY_S = 60.0  # interval at which merged files are committed
 _MOST_BYTES = 256 * 2**20  # of the files that become one
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """What a compaction did: the number of files before and after, and strays that it removed."""
+    """The number of files before and after a compaction, and of removed orphans."""
 
     before: int
     after: int
-    strays: int
+    orphans: int
 
 
 def compact(lake: str, *, small_bytes: int = SMALL_BYTES) -> Compacted:
-    """Merges the files of each table that are smaller than this, and removes what no run names.
+    """Merges the files of each table that are smaller than this, and removes orphaned files.
 
     It uses half of the memory of the machine, or of the container, and then the disk.
 
@@ -240,7 +221,7 @@ def compact(lake: str, *, small_bytes: int = SMALL_BYTES) -> Compacted:
         OSError: the lake cannot be written.
     """
     store = store_at(lake)
-    swept = len(remove_strays(store))
+    swept = len(remove_orphans(store))
     before = len(files_of(entries(store)))
     with (
         store.locked(SHARED_LOCK),
@@ -310,29 +291,24 @@ def _merged(
     group: Sequence[Entry],
     drafts: Path,
 ) -> dict[str, StoredFile]:
-    """Puts one file with the rows of all these runs; by run, what its manifest row will say."""
+    """Puts one file with the rows of all these runs; returns the entry for each manifest row."""
     draft = drafts / _MERGED
     expected = {one.run: one.tables[table.name].rows for one in group}
     try:
-        counts = _write(con, of_runs(con, store, table, group), draft)
+        rows = of_runs(con, store, table, group)  # each run in its order
+        con.execute(f"COPY ({rows}) TO {literal(draft)} (FORMAT parquet, COMPRESSION zstd)")
+        counted = f"SELECT {RUN}, COUNT(*) FROM read_parquet({literal(draft)}) GROUP BY {RUN}"
+        counts = dict(con.execute(counted).fetchall())
     except duckdb.Error as error:
         raise LakeError(f"{str(error).splitlines()[0]}; {_see_check(store)}") from None
     if counts != expected:
         raise LakeError(
-            f"files of table {table.name} have other rows than the manifest says; "
-            f"{_see_check(store)}"
+            f"files of table {table.name} have other rows than the manifest; {_see_check(store)}"
         )
     sha256, size = file_sha256(draft), draft.stat().st_size
     name = shared_name(table.name, sha256)
     store.put(draft, name)
     return {run: StoredFile(name, rows, size, sha256) for run, rows in counts.items()}
-
-
-def _write(con: duckdb.DuckDBPyConnection, rows: str, draft: Path) -> dict[str, int]:
-    """Writes the rows of runs, each in its order; counts them in the new file."""
-    con.execute(f"COPY ({rows}) TO {literal(draft)} (FORMAT parquet, COMPRESSION zstd)")
-    counted = f"SELECT {RUN}, COUNT(*) FROM read_parquet({literal(draft)}) GROUP BY {RUN}"
-    return dict(con.execute(counted).fetchall())
 
 
 def _see_check(store: Store) -> str:
@@ -342,7 +318,7 @@ def _see_check(store: Store) -> str:
 def _rename_all(
     store: Store, found: dict[str, Entry], moved: Mapping[str, Mapping[str, StoredFile]]
 ) -> None:
-    """Lets manifest rows name the new files; takes runs that changed meanwhile out of `found`."""
+    """Puts the new files into manifest rows; removes runs that changed meanwhile from `found`."""
     for run, files in moved.items():
         entry = found.pop(run)
         renamed = replace(entry, tables={**entry.tables, **files})

@@ -1,4 +1,4 @@
-"""The manifest: one small file per run, so that writers never share a file."""
+"""The manifest of a lake: one small file per run, so that writers never share a file."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from traceql.runs.lake.store import LOCKS, MANIFEST, MARK, TABLE, Store, put_byt
 from traceql.util.resources import __version__
 from traceql.util.text import Column, suggestion
 
-# What another process may have written into a lake since its lake.json was looked for.
+# Names that another process may have created in a new lake meanwhile.
 _OWN_NAMES = (".", LOCKS, MANIFEST, MARK, TABLE)
 FORMAT = 1  # of lake.json and of the manifest rows
 OK, FAILED = "ok", "failed"
@@ -33,9 +33,8 @@ class StoredFile:
 
     Attributes:
         file: its name in the lake.
-        rows: how many of its rows are those of the run.
-        size_bytes: of the whole file.
-        sha256: of the whole file.
+        rows: number of rows of the run.
+        size_bytes, sha256: of the whole file.
     """
 
     file: str
@@ -46,7 +45,7 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class About:
-    """What a run says of itself; None where it does not. See the columns of table lake_run."""
+    """Metadata of a run; None if unknown. See the columns of table lake_run."""
 
     model: str | None = None
     family: str | None = None
@@ -76,14 +75,14 @@ class Entry:
     Attributes:
         run: its name in the lake.
         digest: of the SHA-256 of its traces; the same recording has the same digest.
-        given: of the SHA-256 of the files that were found at its source before they were loaded.
+        given: of the SHA-256 of the files at its source before they were loaded.
         status: ok or failed.
-        error: the line that says why it failed; None if it did not.
+        error: why it failed; None if it did not.
         source: the path that was added.
         added: when, in UTC.
         written_by: the version of traceql.
         schema_version: of its tables; None if it failed.
-        layout: tells the columns of its tables; see `tables.LAYOUT`.
+        layout: digest of the columns of its tables; see `tables.layout`.
     """
 
     run: str
@@ -106,7 +105,7 @@ class Entry:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the files that have its rows alone."""
+        """Size of its files; shared ones count whole."""
         return sum({one.file: one.size_bytes for one in self.tables.values()}.values())
 
 
@@ -125,7 +124,7 @@ def entries(store: Store) -> list[Entry]:
     """All runs, in the order of their names.
 
     Raises:
-        LakeError: this is no lake, another version of traceql made it, or a row is damaged.
+        LakeError: this is not a lake, another version of traceql made it, or a row is damaged.
     """
     require_lake(store)
     found = [read_row(store, name) for name in row_names(store)]
@@ -151,7 +150,7 @@ def create_lake(store: Store) -> None:
 
 
 def require_lake(store: Store) -> None:
-    """Makes sure that this is a lake, of a format that is known here.
+    """Requires a lake of a known format.
 
     Raises:
         LakeError: it is not.
@@ -172,7 +171,7 @@ def require_lake(store: Store) -> None:
 
 
 def read_row(store: Store, name: str) -> Entry | None:
-    """A manifest row; None if it is gone, as another process may have removed the run."""
+    """A manifest row; None if another process has removed it."""
     try:
         found = json.loads(store.read(name))
         if found["format"] != FORMAT:
@@ -233,7 +232,7 @@ COLUMNS = (
     Column("run", "VARCHAR", "Name of the run in the lake."),
     Column("status", "VARCHAR", "ok, or failed: it could not be loaded, and has no other rows."),
     Column("error", "VARCHAR", "Why it could not be loaded; NULL if it could."),
-    Column("model", "VARCHAR", "Name of the model, as in run.json; NULL if the run does not tell."),
+    Column("model", "VARCHAR", "Name of the model, as in run.json; NULL if unknown."),
     Column("family", "VARCHAR", "Family of models that its layers are of, such as qwen3."),
     Column("layers", "BIGINT", "Layers of the model."),
     Column("kind", "VARCHAR", "What was recorded: vllm-offline, vllm-server or program."),
@@ -243,8 +242,8 @@ COLUMNS = (
     Column("vllm_version", "VARCHAR", "Version of vLLM."),
     Column("torch_version", "VARCHAR", "Version of PyTorch."),
     Column("gpu_name", "VARCHAR", "Kinds of its GPUs or NPUs."),
-    Column("hosts", "VARCHAR[]", "Names of its hosts; empty if the run does not tell."),
-    Column("gpus", "VARCHAR[]", "Identifiers of its GPUs or NPUs; empty if the run does not tell."),
+    Column("hosts", "VARCHAR[]", "Names of its hosts; empty if unknown."),
+    Column("gpus", "VARCHAR[]", "Identifiers of its GPUs or NPUs; empty if unknown."),
     Column("ranks", "BIGINT", "Ranks that are loaded."),
     Column("world_size", "BIGINT", "Ranks of the run."),
     Column("tp", "BIGINT", "Tensor-parallel size; NULL if unknown."),
@@ -254,8 +253,8 @@ COLUMNS = (
     Column(
         "setup",
         "VARCHAR",
-        "Equal where the set-ups forbid no comparison of speed: model, GPU, "
-        "parallelism, number types and loaded ranks.",
+        "Equal if speeds can be compared: same model, GPU, parallelism, number types and "
+        "loaded ranks.",
     ),
     Column("kernels", "BIGINT", "Kernels, copies and sets of its devices."),
     Column(

@@ -1,4 +1,4 @@
-"""Where a lake is kept, a folder or an object store, and the names in it."""
+"""The storage of a lake, a folder or an object store, and the names of its files."""
 
 import hashlib
 import os
@@ -34,13 +34,13 @@ def row_name(digest: str) -> str:
 
 
 def run_name(name: str, digest: str) -> str:
-    """The name of a run: its source in letters that any file system takes, and its digest."""
+    """The name of a run: its source in portable characters, and its digest."""
     plain = _NOT_IN_NAMES.sub("-", name).strip("-.")[:_LONGEST_NAME] or "run"
     return f"{plain}-{digest[:_SHORT_DIGEST]}"
 
 
 def lock_key(digest: str) -> str:
-    """The lock that whoever changes the run with this digest holds."""
+    """The lock for changes of the run with this digest."""
     return digest[:_SHORT_DIGEST]
 
 
@@ -50,7 +50,7 @@ def lock_key_of_run(run: str) -> str:
 
 
 def run_folder(table: str, run: str) -> str:
-    """The folder of the files that have the rows of one run alone."""
+    """The folder of files with the rows of one run."""
     return f"{TABLE}{table}/{RUN}{run}"
 
 
@@ -78,7 +78,7 @@ class Store(Protocol):
     """The files of a lake.
 
     Attributes:
-        place: the lake as the user named it, for messages.
+        place: path or URL of the lake, for messages.
     """
 
     place: str
@@ -104,23 +104,23 @@ class Store(Protocol):
         ...
 
     def put(self, draft: Path, name: str) -> None:
-        """Moves a complete local file into the lake; it replaces a file of the same name."""
+        """Moves a complete local file into the lake, replacing a file of the same name."""
         ...
 
     def remove(self, name: str) -> None:
-        """Removes a file, and its folder if that is empty then; nothing if there is none."""
+        """Removes a file if it exists, and its folder if that is empty then."""
         ...
 
     def is_settled(self, name: str) -> bool:
-        """Whether nobody can be writing a file that no run names, if its lock is held here."""
+        """Whether no writer can be using a file that no run names, while its lock is held here."""
         ...
 
     def url(self, name: str) -> str:
-        """The file as SQL names it."""
+        """The path or URL of the file in SQL."""
         ...
 
     def drafts(self) -> AbstractContextManager[Path]:
-        """An empty local folder, from which files are put; it is removed at the end."""
+        """A temporary local folder for files to put."""
         ...
 
     def locked(self, key: str) -> AbstractContextManager[None]:
@@ -136,12 +136,12 @@ class Store(Protocol):
         ...
 
     def confine(self, con: duckdb.DuckDBPyConnection) -> None:
-        """Lets a connection read the files of this lake and nothing else, for good."""
+        """Restricts a connection to the files of this lake, permanently."""
         ...
 
 
 def put_bytes(store: Store, name: str, content: bytes) -> None:
-    """Puts a small file; it replaces a file of the same name."""
+    """Puts a small file, replacing a file of the same name."""
     with store.drafts() as folder:
         draft = folder / "small"
         draft.write_bytes(content)
@@ -157,12 +157,11 @@ class LocalStore:
 
     def names(self, folder: str) -> list[str]:
         top = self._root / folder
-        found = [
+        return sorted(
             Path(at, file).relative_to(self._root).as_posix()
             for at, _, files in os.walk(top)
             for file in files
-        ]
-        return sorted(found)
+        )
 
     def read(self, name: str) -> bytes:
         return (self._root / name).read_bytes()
@@ -177,10 +176,7 @@ class LocalStore:
         return file_sha256(self._root / name)
 
     def put(self, draft: Path, name: str) -> None:
-        """Moves a complete file into the lake.
-
-        It and its name are on the disk before this returns, so that what names it may be written.
-        """
+        """Moves a complete file into the lake; it is durable before manifest rows name it."""
         target = self._root / name
         _sync(draft)
         while True:
@@ -201,7 +197,7 @@ class LocalStore:
                 path.parent.rmdir()
 
     def is_settled(self, _name: str) -> bool:
-        return True  # who writes it would hold the lock
+        return True  # a writer would hold the lock
 
     def url(self, name: str) -> str:
         return str(self._root / name)
@@ -227,13 +223,17 @@ class LocalStore:
             return True
 
     def connect(self, _con: duckdb.DuckDBPyConnection) -> None:
-        """A connection can read local files."""
+        """Nothing to do for local files."""
 
     def confine(self, con: duckdb.DuckDBPyConnection) -> None:
-        con.execute(f"SET allowed_directories = [{literal(f'{self._root}/')}]")
-        con.execute("SET enable_external_access = false")
-        con.execute("SET allowed_configs = ['search_path']")
-        con.execute("SET lock_configuration = true")
+        _confine(con, f"{self._root}/")
+
+
+def _confine(con: duckdb.DuckDBPyConnection, folder: str) -> None:
+    con.execute(f"SET allowed_directories = [{literal(folder)}]")
+    con.execute("SET enable_external_access = false")
+    con.execute("SET allowed_configs = ['search_path']")
+    con.execute("SET lock_configuration = true")
 
 
 def file_sha256(path: Path) -> str:
@@ -322,25 +322,19 @@ class ObjectStore:
 
     def confine(self, con: duckdb.DuckDBPyConnection) -> None:
         self.connect(con)
-        root = self.url("").rstrip("/")
-        con.execute(f"SET allowed_directories = [{literal(f'{root}/')}]")
-        con.execute("SET enable_external_access = false")
-        con.execute("SET allowed_configs = ['search_path']")
-        con.execute("SET lock_configuration = true")
+        _confine(con, f"{self.url('').rstrip('/')}/")
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}".rstrip("/")
 
 
 def store_at(lake: str | Path) -> Store:
-    """The files of a lake in this folder or at this URL, which need not exist yet.
+    """The storage of a lake in this folder or at this URL, which need not exist.
 
     Raises:
         LakeError: it is a URL, and a package that it needs is not installed.
     """
-    if is_url(lake):
-        return ObjectStore(str(lake))
-    return LocalStore(Path(lake))
+    return ObjectStore(str(lake)) if is_url(lake) else LocalStore(Path(lake))
 
 
 def is_url(lake: str | Path) -> bool:
@@ -348,6 +342,6 @@ def is_url(lake: str | Path) -> bool:
     return "://" in str(lake)
 
 
-def anywhere(lake: str) -> str:
-    """The lake, as a process in another folder names it."""
+def absolute_uri(lake: str) -> str:
+    """The lake by absolute path or URL, for processes in other folders."""
     return lake if is_url(lake) else str(Path(lake).absolute())

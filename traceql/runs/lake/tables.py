@@ -21,7 +21,7 @@ from traceql.util.text import Column, comment_head, described_columns, literal, 
 FOLDER = Path(__file__).parent / "summaries"
 SUMMARIES = ("rank_summary", "step_summary", "role_summary")  # in the order of their needs
 PROFILE = "profile_"  # before the names of the tables of `traceql.runs.compare.profile`
-RUN = "run"  # the column that tells the runs apart
+RUN = "run"  # the column of the name of the run
 RUN_TEXT = "Name of the run in the lake (lake_run.run)."
 # A column of that name in a table itself: the path of a run directory.
 OWN_RUN = "run_directory"
@@ -46,7 +46,7 @@ class StoredTable:
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns in the lake, where run tells the runs apart."""
+        """The names of the columns in the lake, where run is the name of the run."""
         return [OWN_RUN if one.name == RUN else one.name for one in self.columns]
 
 
@@ -58,7 +58,9 @@ def stored_tables() -> Mapping[str, StoredTable]:
         for one in definitions().values()
         if one.kind.is_kept
     ]
-    found += [_of_query(name, query) for name, query in QUERIES.items()]
+    for name, query in QUERIES.items():
+        head = shipped_queries()[query].head
+        found.append(StoredTable(name, head.summary, head.columns))
     found += [_summary(FOLDER / f"{name}.sql") for name in SUMMARIES]
     found += [StoredTable(PROFILE + name, summary_of(name), columns_of(name)) for name in RESULTS]
     return {one.name: one for one in found}
@@ -66,7 +68,7 @@ def stored_tables() -> Mapping[str, StoredTable]:
 
 @cache
 def layout() -> str:
-    """Tells the names and types of the columns of all tables; equal if these are."""
+    """A digest of the names and types of the columns of all tables."""
     columns = [
         (one.name, column.name, column.type)
         for one in stored_tables().values()
@@ -81,22 +83,17 @@ def macros() -> Mapping[str, Definition]:
     return {name: one for name, one in definitions().items() if one.kind.is_macro}
 
 
-def _of_query(name: str, query: str) -> StoredTable:
-    head = shipped_queries()[query].head
-    return StoredTable(name, head.summary, head.columns)
-
-
 def _summary(file: Path) -> StoredTable:
     source = source_text(file)
     head = comment_head(file.name, source, ("column",))
     return StoredTable(file.stem, head.summary, described_columns(file.name, head), source)
 
 
-_ROW = "rowid"  # the place of a row in its table, which a view has only where it is asked for
+_ROW = "rowid"  # the position of a row, which a view has only for statements that use it
 
 
 class Views:
-    """The views of one connection, made for each statement as it needs them."""
+    """The views of one connection, made for the tables of each statement."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, store: Store) -> None:
         self._con = con

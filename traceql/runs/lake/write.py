@@ -33,14 +33,14 @@ def write_run(
         drafts: an empty folder of the lake.
 
     Returns:
-        What the run says of itself, and its files by name of the table.
+        The metadata of the run, and its files by table.
 
     Raises:
         LakeError: a table cannot be written.
     """
     profile = profile_of(database)
     with Database(database) as trace:
-        said = _about(trace, profile["fact"])
+        about = _about(trace, profile["fact"])
         computed = {name: trace.query(query).arrow() for name, query in QUERIES.items()}
     computed |= {PROFILE + name: rows for name, rows in profile.items()}
     try:
@@ -54,7 +54,7 @@ def write_run(
             }
     except duckdb.Error as error:
         raise LakeError(f"cannot write {store.place}: {str(error).splitlines()[0]}") from None
-    return said, {name: _put(store, name, run, *draft) for name, draft in drafted.items()}
+    return about, {name: _put(store, name, run, *draft) for name, draft in drafted.items()}
 
 
 def _about(trace: Database, facts: pa.Table) -> About:
@@ -64,7 +64,7 @@ def _about(trace: Database, facts: pa.Table) -> About:
 
 
 def _setup(facts: pa.Table) -> str:
-    """The same for runs whose times may be compared."""
+    """A digest that is equal for runs whose times can be compared."""
     known = sorted(
         (one["name"], one["value"])
         for one in facts.to_pylist()

@@ -16,15 +16,17 @@ from typing import Any
 from traceql.errors import TraceqlError, reason
 from traceql.runs.lake.executor.task import (
     Attempt,
-    Ended,
     Queued,
-    Room,
+    Resources,
     Task,
     TaskLost,
+    TaskResult,
     bytes_at,
     memory_of,
-    outcome,
     too_slow,
+)
+from traceql.runs.lake.executor.task import (
+    outcome as run_outcome,
 )
 from traceql.util.resources import __version__
 from traceql.util.units import SIZE
@@ -39,8 +41,8 @@ class Machine:
     """A node of the cluster.
 
     Attributes:
-        node_id: by which Ray knows it.
-        sizes: bytes of the files at each path that it has, unpacked, about.
+        node_id: of Ray.
+        sizes: approximate unpacked size of the files at each path that it has.
     """
 
     node_id: str
@@ -48,12 +50,12 @@ class Machine:
 
 
 def joined(address: str) -> Any:
-    """The module ray, when this process is in the cluster at an address.
+    """The module ray, after this process has joined the cluster at an address.
 
     Raises:
         TraceqlError: ray is not installed, or no cluster answers.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would call home
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
     except ImportError:
@@ -70,7 +72,7 @@ def joined(address: str) -> Any:
 
 @contextmanager
 def _handlers_kept() -> Iterator[None]:
-    """Keeps what is done on SIGTERM, for which Ray prints a stack and exits."""
+    """Keeps the handler of SIGTERM; that of Ray prints a stack and exits."""
     kept = signal.getsignal(signal.SIGTERM)
     yield
     if current_thread() is main_thread():
@@ -78,23 +80,23 @@ def _handlers_kept() -> Iterator[None]:
 
 
 def _failure_to_join(ray: Any, address: str) -> str | None:
-    """Why this process is not in the cluster; None if it is."""
+    """Why this process cannot join the cluster; None if it has."""
     if address.startswith("ray://"):
         return "it is a Ray client server, which cannot run these tasks"
-    told: list[str | None] = []
+    results: list[str | None] = []
 
     def join() -> None:
         try:
             _require_port(address)
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-            told.append(None)
+            results.append(None)
         except Exception as error:
-            told.append(reason(error))
+            results.append(reason(error))
 
     joining = Thread(target=join, daemon=True)  # Ray may wait for minutes
     joining.start()
     joining.join(_JOIN_S)
-    return told[0] if told else f"no answer in {_JOIN_S:.0f} s"
+    return results[0] if results else f"no answer in {_JOIN_S:.0f} s"
 
 
 def _require_port(address: str) -> None:
@@ -104,39 +106,16 @@ def _require_port(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), _PORT_S).close()
 
 
-def head_of(ray: Any) -> str:
-    """Host and port of the node without which there is no cluster."""
-    return str(ray.get_runtime_context().gcs_address)
-
-
-def answers(address: str) -> bool:
-    """Whether something listens at a host and port."""
-    with suppress(OSError):
-        _require_port(address)
-        return True
-    return False
-
-
 def alive_nodes(ray: Any) -> set[str]:
-    """The machines that there are now."""
+    """The identifiers of the machines that are alive."""
     return {one["NodeID"] for one in _alive(ray)}
 
 
-def most_memory(ray: Any) -> int:
-    """The memory of the machine that has most, bytes."""
-    return int(max((one["Resources"].get("memory", 0) for one in _alive(ray)), default=0))
-
-
-def processors(ray: Any) -> int:
-    """The processors of all machines."""
-    return int(sum(one["Resources"].get("CPU", 0) for one in _alive(ray)))
-
-
 def machines(ray: Any, paths: Sequence[Path]) -> list[Machine]:
-    """The machines that answer, and which of these paths they have.
+    """The responding machines, and which of these paths they have.
 
     Raises:
-        TraceqlError: one of them has not this version of traceql.
+        TraceqlError: one of them has another version of traceql.
     """
     look = ray.remote(max_retries=0, num_cpus=0)(_look)
     looking = {
@@ -151,7 +130,7 @@ def machines(ray: Any, paths: Sequence[Path]) -> list[Machine]:
             version, sizes = ray.get(one, timeout=_LOOK_S)
         except ray.exceptions.RayTaskError as failure:
             raise cannot_run(failure) from None
-        except ray.exceptions.RayError:  # the machine is gone
+        except ray.exceptions.RayError:  # the machine has left
             continue
         if version != __version__:
             where = node["NodeManagerHostname"]
@@ -161,15 +140,15 @@ def machines(ray: Any, paths: Sequence[Path]) -> list[Machine]:
 
 
 def cannot_run(failure: Exception) -> TraceqlError:
-    """What a task raised before it reached traceql, in one line."""
+    """The error of a task that failed before it reached traceql."""
     last = str(failure).strip().splitlines()[-1]
     return TraceqlError(
-        f"a machine of the Ray cluster cannot run a task: {last}; all need this traceql"
+        f"a machine of the Ray cluster cannot run a task: {last}; all need this version of traceql"
     )
 
 
 def on_machine(ray: Any, node_id: str) -> Any:
-    """The strategy of Ray that runs a task on one machine alone."""
+    """The Ray strategy for a task on one machine."""
     strategies = ray.util.scheduling_strategies
     return strategies.NodeAffinitySchedulingStrategy(node_id, soft=False)
 
@@ -188,25 +167,25 @@ def _look(paths: Sequence[Path]) -> tuple[str, dict[Path, int]]:
 
 
 _ATTEMPTS = 3
-_WAIT_S = 600.0  # for a machine that takes a task
+_WAIT_S = 600.0  # until a machine starts a task
 _LOOK_AGAIN_S = 1.0
-_ANSWER_S = 60.0  # for the row of a run to come back
-_SILENT_S = 10.0  # of the head of the cluster; after 60 s, Ray would end this process
+_ANSWER_S = 60.0  # to receive the result of a task
+_SILENT_S = 10.0  # without the head of the cluster; after 60 s, Ray ends this process
 
 
 class OnRay(Queued):
-    """Runs each task on a machine that has what it reads.
+    """Runs each task on a machine that has the path it reads.
 
-    A task whose process or machine died is started again, elsewhere if need be. A task that no
-    machine takes, while none of the others runs, is given up.
+    A task whose process or machine died is repeated, if necessary elsewhere. A task fails if no
+    machine starts it for a time in which no other task runs.
 
     Args:
         address: of the cluster.
-        jobs: how many tasks at once; None for one per processor of the cluster.
-        wait_s: how long no machine may take a task, s.
+        jobs: tasks in parallel; by default one per processor of the cluster.
+        wait_s: time until a machine must start a task, s.
 
     Raises:
-        TraceqlError: ray is not installed, or no cluster answers; later, that its head is gone.
+        TraceqlError: ray is not installed, no cluster answers, or its head has left.
     """
 
     parts_runs = True
@@ -214,18 +193,20 @@ class OnRay(Queued):
     def __init__(self, address: str, jobs: int | None = None, wait_s: float | None = None) -> None:
         super().__init__(_ATTEMPTS)
         self._ray = joined(address)
-        self._run = self._ray.remote(max_retries=0, num_cpus=1, num_returns="streaming")(_told)
-        self._at_once = jobs or max(1, processors(self._ray))
+        self._run = self._ray.remote(max_retries=0, num_cpus=1, num_returns="streaming")(_run)
+        processors = sum(one["Resources"].get("CPU", 0) for one in _alive(self._ray))
+        self._at_once = jobs or max(1, int(processors))
         self._wait_s = wait_s or _WAIT_S
         self._machines: list[Machine] = []
         self._running: dict[Any, _Running] = {}
-        self._moved = monotonic()  # when a task ran, or was submitted, last
-        self._head = head_of(self._ray)
-        self._heard = monotonic()  # when the head answered last
+        self._moved = monotonic()  # when a task last ran or was submitted
+        self._head = str(self._ray.get_runtime_context().gcs_address)
+        self._heard = monotonic()  # when the head last answered
 
-    def rooms(self, paths: Sequence[Path]) -> Mapping[Path, Room]:
+    def resources(self, paths: Sequence[Path]) -> Mapping[Path, Resources]:
         self._machines = machines(self._ray, paths)
-        most = most_memory(self._ray)
+        memory = [one["Resources"].get("memory", 0) for one in _alive(self._ray)]
+        most = int(max(memory, default=0))
         found = {}
         for path in paths:
             sizes = [one.sizes[path] for one in self._machines if path in one.sizes]
@@ -236,7 +217,7 @@ class OnRay(Queued):
                     f"{path} is not the same on all machines of the cluster; move it to a folder "
                     "that they share"
                 )
-            found[path] = Room(sizes[0], 1, min(most, memory_of(sizes[0])))
+            found[path] = Resources(sizes[0], 1, min(most, memory_of(sizes[0])))
         return found
 
     def __exit__(
@@ -261,17 +242,17 @@ class OnRay(Queued):
         submitted = self._run.options(**options).remote(task.work)
         self._running[submitted] = _Running(attempt, monotonic(), node)
 
-    def _news(self) -> Ended | None:
+    def _news(self) -> TaskResult | None:
         ready, _ = self._ray.wait([*self._running], timeout=_LOOK_AGAIN_S)
         self._require_head()
         for submitted in ready:
-            if found := self._told_by(submitted, self._running.pop(submitted)):
+            if found := self._result_of(submitted, self._running.pop(submitted)):
                 return found
         for submitted, one in self._running.items():
             if late := self._late(one):
                 del self._running[submitted]
                 self._cancel(submitted)
-                return Ended(one.attempt.task, error=late)
+                return TaskResult(one.attempt.task, error=late)
         return None
 
     def _cancel(self, submitted: Any) -> None:
@@ -279,16 +260,17 @@ class OnRay(Queued):
             self._ray.cancel(submitted, force=True)
 
     def _require_head(self) -> None:
-        if answers(self._head):
+        with suppress(OSError):
+            _require_port(self._head)
             self._heard = monotonic()
-        elif monotonic() - self._heard > _SILENT_S:
+        if monotonic() - self._heard > _SILENT_S:
             raise TraceqlError(
-                f"the head of the Ray cluster, {self._head}, is gone; what was added is in the "
-                "lake, and the same command adds the rest when there is a cluster"
+                f"the head of the Ray cluster, {self._head}, is gone; finished runs are in the "
+                "lake, and the same command adds the rest once there is a cluster"
             )
 
     def _node_for(self, task: Task) -> str | None:
-        """The machine that must run a task, because not all have what it reads."""
+        """The machine that must run a task, if not all have the path it reads."""
         have = [one.node_id for one in self._machines if task.reads in one.sizes]
         if len(have) == len(self._machines):
             return None
@@ -296,21 +278,21 @@ class OnRay(Queued):
         busy = Counter(one.node for one in self._running.values())
         return min(have, key=lambda node: (node not in alive, busy[node]))
 
-    def _told_by(self, submitted: Any, one: "_Running") -> Ended | None:
-        """What became of a task that is over for good; None if it has begun, or begins again."""
+    def _result_of(self, submitted: Any, one: "_Running") -> TaskResult | None:
+        """The result of a finished task; None if it has begun or is repeated."""
         self._moved = monotonic()
         attempt = one.attempt
         try:
-            told = self._ray.get(next(submitted), timeout=_ANSWER_S)
+            outcome = self._ray.get(next(submitted), timeout=_ANSWER_S)
         except self._ray.exceptions.RayTaskError as failure:
-            return Ended(attempt.task, error=cannot_run(failure))
+            return TaskResult(attempt.task, error=cannot_run(failure))
         except self._ray.exceptions.RayError as failure:
             times = f"was lost {attempt.number} times"
             return self._lost(attempt, f"its task {times}: {self._why(failure)}")
-        if told is None:
+        if outcome is None:
             self._running[submitted] = replace(one, since=monotonic(), has_begun=True)
             return None
-        return Ended(attempt.task, *told)
+        return TaskResult(attempt.task, *outcome)
 
     def _why(self, failure: Exception) -> str:
         known = self._ray.exceptions
@@ -323,18 +305,18 @@ class OnRay(Queued):
         return kinds.get(type(failure)) or reason(failure)
 
     def _late(self, one: "_Running") -> TaskLost | None:
-        """Why a task is given up now; None if it is not."""
+        """The error of a task that is late; None if it is not."""
         task = one.attempt.task
         if one.has_begun:
             is_late = monotonic() - one.since > task.timeout_s
             return too_slow(task.timeout_s) if is_late else None
         if any(other.has_begun for other in self._running.values()):
-            self._moved = monotonic()  # it may wait for that one to end
+            self._moved = monotonic()  # it may wait for that one
         if monotonic() - self._moved < self._wait_s:
             return None
         return TaskLost(
-            f"no machine of the Ray cluster took it in {self._wait_s:,.0f} s; it needs a processor "
-            f"and {SIZE.text(task.memory_bytes)} of memory"
+            f"no machine of the Ray cluster started it in {self._wait_s:,.0f} s; it needs a "
+            f"processor and {SIZE.text(task.memory_bytes)} of memory"
         )
 
 
@@ -344,8 +326,8 @@ class _Running:
 
     Attributes:
         since: when it was submitted, or began; s.
-        node: the machine that must run it; None for any.
-        has_begun: whether it runs; else it waits for a machine.
+        node: the required machine; None for any.
+        has_begun: whether it runs, rather than waits for a machine.
     """
 
     attempt: Attempt
@@ -354,7 +336,7 @@ class _Running:
     has_begun: bool = False
 
 
-def _told(work: Callable[[], Any]) -> Iterator[tuple[Any, Exception | None] | None]:
-    """Yields None when it begins, so that waiting is told from working, and then the outcome."""
+def _run(work: Callable[[], Any]) -> Iterator[tuple[Any, Exception | None] | None]:
+    """Yields None when it begins, to separate waiting from running, and then the outcome."""
     yield None
-    yield outcome(work)
+    yield run_outcome(work)

@@ -16,9 +16,9 @@ from typing import Any, Self
 
 from traceql.runs.lake.executor.task import (
     Attempt,
-    Ended,
     Queued,
-    Room,
+    Resources,
+    TaskResult,
     at_once_here,
     bytes_at,
     outcome,
@@ -27,33 +27,32 @@ from traceql.runs.lake.executor.task import (
 from traceql.util.process import LEAST_BYTES, end_with_parent, memory_bytes
 
 _KILLED = "the process that loaded it was killed, perhaps for lack of memory; try --jobs 1"
-_TIDYING_S = 5.0  # for a process that is told to end to remove its drafts
+_TIDYING_S = 5.0  # for a terminated process to remove its drafts
 
 
 class Processes(Queued):
-    """Runs several tasks at once, each in a process of its own.
+    """Runs several tasks in parallel, each in its own process.
 
-    A task whose process died runs once more when no other does, because memory may have been
-    lacking.
+    A task whose process died is repeated alone, because it may have run out of memory.
 
     Args:
-        jobs: how many at once; None for as many as processors and memory permit.
+        jobs: tasks in parallel; by default as many as processors and memory permit.
     """
 
     parts_runs = False  # a load reads several files at once itself
 
     def __init__(self, jobs: int | None) -> None:
         super().__init__(attempts=2)
-        self._at_once = jobs  # by default as many as fit, see `rooms`
+        self._at_once = jobs  # by default as many as fit, see `resources`
         self._idle: list[_Worker] = []
         self._running: list[_Running] = []
 
-    def rooms(self, paths: Sequence[Path]) -> Mapping[Path, Room]:
+    def resources(self, paths: Sequence[Path]) -> Mapping[Path, Resources]:
         sizes = {path: bytes_at(path) for path in paths}
         self._at_once = self._at_once or at_once_here([*sizes.values()])
         processors = max(1, (os.cpu_count() or 1) // self._at_once)
         memory = max(LEAST_BYTES, memory_bytes(None) // self._at_once)
-        return {path: Room(size, processors, memory) for path, size in sizes.items()}
+        return {path: Resources(size, processors, memory) for path, size in sizes.items()}
 
     def __exit__(
         self,
@@ -75,11 +74,11 @@ class Processes(Queued):
 
     def _begin(self, attempt: Attempt) -> None:
         worker = self._idle.pop() if self._idle else _Worker.begun()
-        with suppress(OSError):  # it has died, which its pipe tells
+        with suppress(OSError):  # it has died; its pipe is closed
             worker.pipe.send(attempt.task.work)
         self._running.append(_Running(attempt, worker, monotonic() + attempt.task.timeout_s))
 
-    def _news(self) -> Ended | None:
+    def _news(self) -> TaskResult | None:
         until = min(one.until for one in self._running)
         wait([one.worker.pipe for one in self._running], max(0.0, until - monotonic()))
         for one in [*self._running]:
@@ -87,15 +86,15 @@ class Processes(Queued):
                 return found
         return None
 
-    def _end_of(self, one: "_Running") -> Ended | None:
-        """What became of a task that is over for good; None for others."""
+    def _end_of(self, one: "_Running") -> TaskResult | None:
+        """The result of a finished task; None for others."""
         task = one.attempt.task
         if not one.worker.pipe.poll():
             if monotonic() < one.until:
                 return None
             self._running.remove(one)
             one.worker.end(patience_s=0)
-            return Ended(task, error=too_slow(task.timeout_s))
+            return TaskResult(task, error=too_slow(task.timeout_s))
         self._running.remove(one)
         try:
             value, error = one.worker.pipe.recv()
@@ -103,7 +102,7 @@ class Processes(Queued):
             one.worker.end(patience_s=0)
             return self._lost(one.attempt, _KILLED)
         self._idle.append(one.worker)
-        return Ended(task, value, error)
+        return TaskResult(task, value, error)
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ class _Worker:
 
 @dataclass(frozen=True)
 class _Running:
-    """A task that a worker has, and until when it may."""
+    """A task of a worker, with its deadline."""
 
     attempt: Attempt
     worker: _Worker
@@ -138,8 +137,8 @@ class _Running:
 
 
 def _serve(pipe: "Connection[Any, Any]") -> None:
-    """Does one task after another, as long as the process lives that gives them."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for that process, which ends this one
+    """Runs tasks until the parent process ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends this process
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # remove drafts
     end_with_parent()
     while True:

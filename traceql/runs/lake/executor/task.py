@@ -1,4 +1,4 @@
-"""What an executor runs, how much memory that takes, and how tasks wait their turn."""
+"""Tasks of an executor: memory, time limits, results, and the queue of waiting ones."""
 
 import os
 from abc import abstractmethod
@@ -15,13 +15,11 @@ from traceql.util.process import memory_bytes
 
 
 @dataclass(frozen=True)
-class Room:
-    """What there is for a task that loads a path.
+class Resources:
+    """Resources for a task that loads a path.
 
     Attributes:
-        size_bytes: of the files at the path, unpacked, about.
-        processors: how many it may use.
-        memory_bytes: how much it may use.
+        size_bytes: approximate unpacked size of the files at the path.
     """
 
     size_bytes: int
@@ -31,13 +29,12 @@ class Room:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One call of a function, which another process can make.
+    """A function call for another process.
 
     Attributes:
-        work: can be pickled, and so can what it returns. It is called again if its process dies.
-        reads: the path that must be there where it runs; one of those that `rooms` was given.
-        memory_bytes: how much memory it is expected to use.
-        timeout_s: how long it may run.
+        work: can be pickled, and so can its result. It is repeated if its process dies.
+        reads: the path that it needs; one of those given to `resources`.
+        memory_bytes: expected memory.
     """
 
     work: Callable[[], Any]
@@ -47,12 +44,12 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A task that is over.
+class TaskResult:
+    """The result of a task.
 
     Attributes:
-        value: what it returned; None if it did not return.
-        error: what it raised, or `TaskLost`; None if it returned.
+        value: returned; None after an error.
+        error: raised, or `TaskLost`; None if the task returned.
     """
 
     task: Task
@@ -61,20 +58,20 @@ class Ended:
 
 
 class TaskLost(TraceqlError):
-    """A task took too long, or what ran it has died too often."""
+    """A task exceeded its timeout, or its process died too often."""
 
 
 class Executor(AbstractContextManager["Executor"], Protocol):
-    """Runs tasks. At the end of its block, those that still run are ended.
+    """Runs tasks. At the end of its block, running ones are terminated.
 
     Attributes:
-        parts_runs: whether it pays to read each file of a run in a task of its own.
+        parts_runs: whether each file of a run is read by a separate task.
     """
 
     parts_runs: bool
 
-    def rooms(self, paths: Sequence[Path]) -> Mapping[Path, Room]:
-        """What there is for a task of each path.
+    def resources(self, paths: Sequence[Path]) -> Mapping[Path, Resources]:
+        """The resources for a task of each path.
 
         Raises:
             TraceqlError: a path does not exist where tasks can run.
@@ -82,25 +79,25 @@ class Executor(AbstractContextManager["Executor"], Protocol):
         ...
 
     def start(self, task: Task, *, first: bool = False) -> None:
-        """Runs a task as soon as there is room for it.
+        """Runs a task as soon as resources are free.
 
         Args:
             first: whether it comes before tasks that have not begun.
         """
         ...
 
-    def ended(self) -> Ended:
-        """Waits until one of the started tasks is over; each is told once."""
+    def next_result(self) -> TaskResult:
+        """Waits for the result of one of the started tasks; each is returned once."""
         ...
 
 
 def too_slow(timeout_s: float) -> TaskLost:
-    """The end of a task that ran for too long."""
-    return TaskLost(f"it did not end in {timeout_s:,.0f} s; allow more with --timeout")
+    """The error of a task after its timeout."""
+    return TaskLost(f"it did not finish in {timeout_s:,.0f} s; increase --timeout")
 
 
 def outcome(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """What a call returns, or raises, as it can be sent to another process."""
+    """The value or error of a call, in a form that can be sent to another process."""
     try:
         return work(), None
     except (TraceqlError, OSError) as error:
@@ -109,16 +106,16 @@ def outcome(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
         return None, TraceqlError(reason(error))
 
 
-# Memory for each byte of a trace. Large traces are read section by section, so that it is limited.
+# Memory per byte of a trace. Large traces are read in sections, which limits it.
 _MEMORY_OF_BYTE = 3
 _LEAST_MEMORY, _MOST_MEMORY = 1 << 30, 4 << 30
-# Ten times what loading took on one of two shared cores (docs/scale.md), and time for a slow start.
+# Ten times the load time on one of two shared cores (docs/scale.md), and time for a slow start.
 _SECONDS_OF_BYTE = 5e-7
 _LEAST_SECONDS = 600.0
 
 
 def bytes_at(path: Path) -> int:
-    """Bytes of the files at a path, unpacked, about.
+    """Approximate unpacked size of the files at a path.
 
     Raises:
         TraceqlError: there is no such path.
@@ -141,34 +138,29 @@ def timeout_of(size_bytes: int) -> float:
 
 
 def at_once_here(sizes: Sequence[int]) -> int:
-    """How many runs to load at once here: one per processor, if they fit into memory together."""
-    fit = _free_bytes() // max(map(memory_of, sizes))
-    return max(1, min(len(sizes), os.cpu_count() or 1, fit))
-
-
-def _free_bytes() -> int:
-    """Memory of this machine, or container, that no program uses."""
-    usable = memory_bytes(None) * 2
+    """Runs loaded in parallel on this machine: one per processor, if they fit into memory."""
+    usable = memory_bytes(None) * 2  # of the machine or container
+    free = usable // 2
     with suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
-                return min(usable, int(line.split()[1]) * 1024)
-    return usable // 2
+                free = min(usable, int(line.split()[1]) * 1024)
+    return max(1, min(len(sizes), os.cpu_count() or 1, free // max(map(memory_of, sizes))))
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A task that is begun for the first, or so manieth, time."""
+    """The first or a repeated attempt of a task."""
 
     task: Task
     number: int = 1
 
 
 class Queued(Executor):
-    """Begins tasks in the order in which they were started; those that are lost, after the others.
+    """Begins tasks in order; lost ones are repeated after the others.
 
     Args:
-        attempts: how often a task is begun before it is given up.
+        attempts: most attempts of a task.
     """
 
     def __init__(self, attempts: int) -> None:
@@ -178,19 +170,19 @@ class Queued(Executor):
     def start(self, task: Task, *, first: bool = False) -> None:
         (self._waiting.appendleft if first else self._waiting.append)(Attempt(task))
 
-    def ended(self) -> Ended:
+    def next_result(self) -> TaskResult:
         while True:
             while self._waiting and self._has_room(self._waiting[0]):
                 self._begin(self._waiting.popleft())
             if found := self._news():
                 return found
 
-    def _lost(self, attempt: Attempt, why: str) -> Ended | None:
-        """Lets a task whose process or machine has died begin again; its end if it may not."""
+    def _lost(self, attempt: Attempt, why: str) -> TaskResult | None:
+        """Queues a task again whose process or machine died; its result after the last attempt."""
         if attempt.number < self._attempts:
             self._waiting.append(replace(attempt, number=attempt.number + 1))
             return None
-        return Ended(attempt.task, error=TaskLost(why))
+        return TaskResult(attempt.task, error=TaskLost(why))
 
     @abstractmethod
     def _has_room(self, attempt: Attempt) -> bool:
@@ -200,5 +192,5 @@ class Queued(Executor):
     def _begin(self, attempt: Attempt) -> None: ...
 
     @abstractmethod
-    def _news(self) -> Ended | None:
-        """Waits for something to happen; the end of one of the tasks that were begun, if any."""
+    def _news(self) -> TaskResult | None:
+        """Waits for an event; the result of a task, if one finished."""
