@@ -23,7 +23,7 @@ from traceql.cli import cli
 from traceql.errors import TraceqlError
 from traceql.runs.lake.add import add_run
 from traceql.runs.lake.executor.on_ray import Machine, OnRay, alive_nodes
-from traceql.runs.lake.executor.task import TaskResult, Task
+from traceql.runs.lake.executor.task import Task, TaskResult
 from traceql.runs.lake.maintenance import check_lake
 
 pytestmark = [
