@@ -56,7 +56,7 @@ def test_the_answer_comes_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_few_repeats_and_first_looks_are_marked(tmp_path: Path) -> None:
     three = [WrittenPoint([_said(20, 10, 100)] * 3, batch=1)]
     shown = _called("show", write_results(tmp_path / "three", three, gates=False)).stdout
-    assert "! Some points have 3 repeats: their intervals hold the true median in" in shown
+    assert "! Some points have 3 repeats: their intervals have a confidence of" in shown
     assert "! three is exploratory: its plan is not for gates." in shown
     one = [WrittenPoint([_said(20, 10, 100)], batch=1)]
     shown = _called("show", write_results(tmp_path / "one", one)).stdout
@@ -113,7 +113,7 @@ def test_the_page_has_the_question_the_answer_and_what_is_missing(
     ("words", "status", "line"),
     [
         (["show"], 2, "name a folder of results, or their database"),
-        (["show", "nowhere"], 1, "nowhere does not exist; name a folder of results"),
+        (["show", "nowhere"], 1, "nowhere does not exist; use a folder of results"),
         (["show", "tp", "--query", "latncy"], 1, "did you mean 'latency'"),
         (["show", "tp", "--query", "latency", "--param", "metric"], 2, "write NAME=VALUE"),
         (["show", "tp", "--query", "latency", "--param", "metric=x"], 1, "use one of"),

@@ -74,7 +74,7 @@ def test_a_plan_with_an_odd_value_is_refused_in_one_line(
 def test_a_plan_has_each_point_once(folder: Path) -> None:
     point = json.loads((folder / "plan.json").read_text())["points"][0]
     change(folder / "plan.json", "points", [point, point])
-    with pytest.raises(TraceqlError, match="two points of the path"):
+    with pytest.raises(TraceqlError, match="two points with the path"):
         experiment(folder)
 
 

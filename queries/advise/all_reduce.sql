@@ -3,7 +3,7 @@
 -- Up to 256 KiB, one kernel in which each rank reads from all others (vLLM's custom all-reduce, symmetric
 -- memory or a fused one) takes a third of the time of NCCL, between GPUs that a fabric connects.
 -- @column item      VARCHAR  What is checked.
--- @column state     VARCHAR  ok, look (worth a look) or unknown (the recording does not say).
+-- @column state     VARCHAR  ok, look (may cost time) or unknown (not in the recording).
 -- @column evidence  VARCHAR  The numbers; of what is unknown, why.
 -- @column advice    VARCHAR  What to try; NULL unless the state is look.
 -- @column query     VARCHAR  The query that shows more; NULL if there is none.
@@ -59,7 +59,7 @@ SELECT
     END AS evidence,
     CASE
         WHEN state = 'look'
-            THEN 'Leave out --disable-custom-all-reduce; where the log says that it is not possible, see which links connect the GPUs.'
+            THEN 'Omit --disable-custom-all-reduce; if the log rules custom all-reduce out, check the links between the GPUs.'
     END AS advice,
     'comm.summary' AS query
 FROM judged

@@ -1,9 +1,9 @@
 -- One row per run: which kernels computed attention.
 --
--- On GPUs of NVIDIA since Ampere, Triton's attention is worth a look where FlashAttention or FlashInfer
--- can run. A backend is told by the names of its kernels; of other names it is unknown.
+-- On NVIDIA GPUs since Ampere, Triton's attention is flagged where FlashAttention or FlashInfer
+-- can run. Backends are identified by the names of their kernels; others are unknown.
 -- @column item      VARCHAR  What is checked.
--- @column state     VARCHAR  ok, look (worth a look) or unknown (the recording does not say).
+-- @column state     VARCHAR  ok, look (may cost time) or unknown (not in the recording).
 -- @column evidence  VARCHAR  The numbers; of what is unknown, why.
 -- @column advice    VARCHAR  What to try; NULL unless the state is look.
 -- @column query     VARCHAR  The query that shows more; NULL if there is none.

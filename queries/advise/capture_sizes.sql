@@ -1,9 +1,9 @@
 -- One row per run: whether graphs were captured for the batches that ran.
 --
--- It is worth a look if a tenth of the decode steps had more tokens than the largest captured size, or if a
+-- It is flagged if a tenth of the decode steps had more tokens than the largest captured size, or if a
 -- quarter of the rows of the others are padding, as in the finding 'graph padding'.
 -- @column item      VARCHAR  What is checked.
--- @column state     VARCHAR  ok, look (worth a look) or unknown (the recording does not say).
+-- @column state     VARCHAR  ok, look (may cost time) or unknown (not in the recording).
 -- @column evidence  VARCHAR  The numbers; of what is unknown, why.
 -- @column advice    VARCHAR  What to try; NULL unless the state is look.
 -- @column query     VARCHAR  The query that shows more; NULL if there is none.

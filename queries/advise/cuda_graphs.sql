@@ -1,8 +1,8 @@
 -- One row per run: whether its decode steps replayed CUDA graphs.
 --
--- Below nine in ten decode steps it is worth a look. Without graphs the host launches each kernel.
+-- It is flagged below nine in ten decode steps. Without graphs the host launches each kernel.
 -- @column item      VARCHAR  What is checked.
--- @column state     VARCHAR  ok, look (worth a look) or unknown (the recording does not say).
+-- @column state     VARCHAR  ok, look (may cost time) or unknown (not in the recording).
 -- @column evidence  VARCHAR  The numbers; of what is unknown, why.
 -- @column advice    VARCHAR  What to try; NULL unless the state is look.
 -- @column query     VARCHAR  The query that shows more; NULL if there is none.

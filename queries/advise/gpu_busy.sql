@@ -1,9 +1,9 @@
 -- One row per run: how much of it the GPUs were busy.
 --
--- Idle time and waiting for other ranks are not busy. Its reasons are told by the findings 'GPU idle',
+-- Idle time and waiting for other ranks are not busy. Its causes are in the findings 'GPU idle',
 -- 'host-bound steps' and 'late rank'. Under the profiler the host is slower than without it.
 -- @column item      VARCHAR  What is checked.
--- @column state     VARCHAR  ok, look (worth a look) or unknown (the recording does not say).
+-- @column state     VARCHAR  ok, look (may cost time) or unknown (not in the recording).
 -- @column evidence  VARCHAR  The numbers; of what is unknown, why.
 -- @column advice    VARCHAR  What to try; NULL unless the state is look.
 -- @column query     VARCHAR  The query that shows more; NULL if there is none.

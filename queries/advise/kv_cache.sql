@@ -3,7 +3,7 @@
 -- Above nine tenths vLLM soon has to preempt requests; what it then computes again is lost. The tokens
 -- are those that attention read in a step, so that cached prefixes that no request uses are not counted.
 -- @column item      VARCHAR  What is checked.
--- @column state     VARCHAR  ok, look (worth a look) or unknown (the recording does not say).
+-- @column state     VARCHAR  ok, look (may cost time) or unknown (not in the recording).
 -- @column evidence  VARCHAR  The numbers; of what is unknown, why.
 -- @column advice    VARCHAR  What to try; NULL unless the state is look.
 -- @column query     VARCHAR  The query that shows more; NULL if there is none.

@@ -1,16 +1,16 @@
 -- One row per run: which NCCL it communicated with.
 --
--- It is worth a look if the library that was loaded is not the one that was installed with PyTorch, as
+-- It is flagged if the loaded library is not the one that was installed with PyTorch, as
 -- where a path of libraries brings an older one.
 -- @column item      VARCHAR  What is checked.
--- @column state     VARCHAR  ok, look (worth a look) or unknown (the recording does not say).
+-- @column state     VARCHAR  ok, look (may cost time) or unknown (not in the recording).
 -- @column evidence  VARCHAR  The numbers; of what is unknown, why.
 -- @column advice    VARCHAR  What to try; NULL unless the state is look.
 -- @column query     VARCHAR  The query that shows more; NULL if there is none.
 -- @key    item state evidence advice query
 -- @empty  it always has one row
 -- @chart  none
-WITH told AS (
+WITH found AS (
     SELECT
         ANY_VALUE(document ->> '$.versions.nccl') AS loaded,
         ANY_VALUE(COALESCE(
@@ -19,7 +19,7 @@ WITH told AS (
     FROM run
 ),
 counted AS (
-    SELECT loaded, installed, (SELECT COUNT(*) FROM collective) AS operations FROM told
+    SELECT loaded, installed, (SELECT COUNT(*) FROM collective) AS operations FROM found
 ),
 judged AS (
     SELECT

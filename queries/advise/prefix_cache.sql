@@ -3,7 +3,7 @@
 -- Prompts are those of requests that were sent while the profiler recorded. A hit is a prompt of which
 -- tokens were known before its first step.
 -- @column item      VARCHAR  What is checked.
--- @column state     VARCHAR  ok, look (worth a look) or unknown (the recording does not say).
+-- @column state     VARCHAR  ok, look (may cost time) or unknown (not in the recording).
 -- @column evidence  VARCHAR  The numbers; of what is unknown, why.
 -- @column advice    VARCHAR  What to try; NULL unless the state is look.
 -- @column query     VARCHAR  The query that shows more; NULL if there is none.
@@ -46,7 +46,7 @@ SELECT
     'prefix cache' AS item,
     state,
     CASE
-        WHEN is_on IS NULL THEN 'the recording does not say whether it is on'
+        WHEN is_on IS NULL THEN 'unknown whether it is on'
         ELSE concat(
             CASE WHEN is_on THEN 'on' ELSE 'off' END,
             CASE

@@ -1,9 +1,9 @@
 -- One row per run: whether a power cap or heat held the clocks of its GPUs down.
 --
--- Samples are 100 ms apart, of the time in which the profiler recorded. The finding 'throttling' says how
+-- Samples are 100 ms apart, of the time in which the profiler recorded. The finding 'throttling' has how
 -- much clock speed was lost.
 -- @column item      VARCHAR  What is checked.
--- @column state     VARCHAR  ok, look (worth a look) or unknown (the recording does not say).
+-- @column state     VARCHAR  ok, look (may cost time) or unknown (not in the recording).
 -- @column evidence  VARCHAR  The numbers; of what is unknown, why.
 -- @column advice    VARCHAR  What to try; NULL unless the state is look.
 -- @column query     VARCHAR  The query that shows more; NULL if there is none.

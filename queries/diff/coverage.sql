@@ -7,7 +7,7 @@
 -- @column unmatched_pct  DOUBLE   Share of it in steps that not every run of both sides has, percent.
 -- @column outside_pct    DOUBLE   Share of it outside steps, or in incomplete ones, percent.
 -- @key    side runs recorded_ns compared_pct unmatched_pct outside_pct
--- @empty  neither side has time on a GPU; traceql check says why
+-- @empty  neither side has time on a GPU; traceql check has the reason
 -- @chart  stacked x=compared_pct,unmatched_pct,outside_pct y=side
 -- @title  How much of each side is compared
 SELECT side, runs, recorded_ns, compared_pct, unmatched_pct, outside_pct

@@ -33,7 +33,7 @@ WITH chosen AS (
         scope = COALESCE($scope::VARCHAR, (SELECT scope.scope FROM scope WHERE scope.position = 0))
         AND ($role::VARCHAR IS NULL OR role = $role::VARCHAR)
 ),
-told AS (
+found AS (
     SELECT
         *,
         CASE
@@ -62,8 +62,8 @@ paired AS (
         new.kernels AS new_kernels,
         base.ns AS base_ns,
         new.ns AS new_ns
-    FROM (FROM told WHERE side = 'base') AS base
-    FULL JOIN (FROM told WHERE side = 'new') AS new
+    FROM (FROM found WHERE side = 'base') AS base
+    FULL JOIN (FROM found WHERE side = 'new') AS new
         ON base.scope = new.scope AND base.role = new.role AND base.name = new.name
 ),
 summed AS (

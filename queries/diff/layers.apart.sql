@@ -1,14 +1,14 @@
--- One row per role and layer that moved unlike the others; a role whose layers moved alike has one row without a layer.
+-- One row per role and layer that changed unlike the others; a role whose layers changed alike has one row without a layer.
 --
--- Use it to tell a new kernel, which moves all layers by the same factor, from one layer that is in
--- trouble. usual_pct is the change of the median layer; a layer is apart if it is far from that in
+-- Use it to distinguish a new kernel, which changes all layers by the same factor, from one slow
+-- layer. usual_pct is the change of the median layer; a layer is apart if it is far from that in
 -- proportion to how the others differ, by 3% at least and by a time that matters to the step.
 -- @param  scope       VARCHAR = NULL  Phase of the steps, or all; the phase that takes most of base's time by default.
 -- @column scope       VARCHAR  Phase of the steps, or all.
 -- @column role        VARCHAR  Part of the model; all for the whole layer.
 -- @column layers      BIGINT   Number of layers with the role on both sides.
 -- @column usual_pct   DOUBLE   Change of the median layer, percent.
--- @column low_pct     DOUBLE   Least change of a layer that moved with the others, percent.
+-- @column low_pct     DOUBLE   Least change of a layer that changed with the others, percent.
 -- @column high_pct    DOUBLE   Greatest one, percent.
 -- @column layer       BIGINT   Number of the layer that is apart; NULL if none is.
 -- @column change_pct  DOUBLE   Its change, percent.

@@ -1,6 +1,6 @@
 -- One row per layer and role: the time of the layer's kernels on both sides, without waiting for late ranks.
 --
--- Use it to see whether all layers moved or a few; the query layers.apart names those. Each side has the
+-- Use it to see whether all layers changed or a few; the query layers.apart names those. Each side has the
 -- median of its runs.
 -- @param  scope       VARCHAR = NULL  Phase of the steps, or all; the phase that takes most of base's time by default.
 -- @param  role        VARCHAR = NULL  Only this role, such as qkv_proj.

@@ -4,7 +4,7 @@
 -- explains much. A fact that only one side recorded is listed if the other side recorded facts of its kind.
 -- @column title   VARCHAR  Kind of fact.
 -- @column name    VARCHAR  Name of the fact, by which it can be accepted (accept=).
--- @column effect  VARCHAR  forbids (nothing can be said about speed), warns (it may explain a difference), notes (it is what was changed, perhaps) or follows (the engine decided it by itself).
+-- @column effect  VARCHAR  forbids (speeds cannot be compared), warns (it may explain a difference), notes (it may be the intended change) or follows (the engine decided it by itself).
 -- @column base    VARCHAR  The value in base; the values of its runs if they differ; NULL if no run recorded it.
 -- @column new     VARCHAR  The same of new.
 -- @column reason  VARCHAR  Why it matters; empty if it is only noted.

@@ -19,7 +19,7 @@
 -- @column base_runs         BIGINT   Runs of base that have it.
 -- @column new_runs          BIGINT   Runs of new that have it.
 -- @key    stratum is_compared base_steps new_steps base_tokens new_tokens base_total_ns new_total_ns
--- @empty  neither side has steps with kernels; traceql check says why
+-- @empty  neither side has steps with kernels; traceql check has the reason
 -- @chart  none
 SELECT
     stratum,

@@ -1,6 +1,6 @@
 -- One row per kind of step and kind of change: by how much it makes the recording of new longer than that of base.
 --
--- Use it to tell more work from slower work: work is the steps that came or went, each with base's mean
+-- Use it to separate more work from slower work: work is the steps that came or went, each with base's mean
 -- time; speed is what the same steps take longer. delta_ns adds up to the difference of the two
 -- recordings, on one device, to the nanosecond: of each side the one of median length.
 -- @param  by          VARCHAR = stratum  One row per kind of step and change; or per part of the time and change; or per change alone.

@@ -1,4 +1,4 @@
--- One row per reason why points were not measured: how many points and repeats it cost, and what the log says.
+-- One row per reason why points were not measured: how many points and repeats it cost, and the end of the log.
 --
 -- Use it to see what is missing before you read the other answers. A repeat failed, is missing (not run
 -- yet, or killed), or its point was left out of the plan before anything ran; a profile that is there but
@@ -36,7 +36,7 @@ WITH lost AS (
     FROM point
     WHERE point.skipped_reason IS NOT NULL
 ),
-told AS (
+found AS (
     SELECT
         lost.*,
         point.path,
@@ -62,7 +62,7 @@ SELECT
     FIRST(repeat ORDER BY point_id, number) AS repeat,
     trim(ANY_VALUE(log_line ORDER BY point_id, number)) AS log_line,
     experiment
-FROM told
+FROM found
 GROUP BY
     experiment_id, experiment, place, status, reason,
     CASE WHEN $each::BOOLEAN THEN concat_ws('/', point_id, number) END

@@ -1,6 +1,6 @@
 -- One row per engine, number of output tokens, kind of load and metric: a curve through its measured medians, and how far off it is.
 --
--- Use it to say what a request costs at sizes between those that were measured, and what of it is
+-- Use it to say the cost of a request at sizes between the measured ones, and what of it is
 -- fixed. TTFT = fixed_ns + linear_ns x prompt tokens in flight + context_ns x (prompt tokens)² x
 -- requests in flight. TPOT = fixed_ns + linear_ns x requests in flight + context_ns x tokens in the KV
 -- cache of all of them, half of the output counted. Coefficients are not negative, and have the least

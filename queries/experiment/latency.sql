@@ -1,4 +1,4 @@
--- One row per measured point: its latency, how sure that is, and what a curve through all points says.
+-- One row per measured point: its latency with interval, and the fit through all points.
 --
 -- Use it to see what a prompt token and a request in flight cost. Each number is the median over the
 -- repeats of the median over the requests of a repeat; a repeat is one start of the server. The curve

@@ -7,9 +7,9 @@
 -- @column engine             VARCHAR  Engine.
 -- @column gpus               BIGINT   GPUs of the engine.
 -- @column starts             BIGINT   Starts of the server whose log was read.
--- @column weights_bytes      DOUBLE   Weights on a GPU, bytes; NULL if the logs do not say.
--- @column kv_cache_bytes     DOUBLE   KV cache on a GPU, bytes; NULL if the logs do not say.
--- @column cuda_graphs_bytes  DOUBLE   CUDA graphs on a GPU, bytes; NULL if the logs do not say.
+-- @column weights_bytes      DOUBLE   Weights on a GPU, bytes; NULL if not in the logs.
+-- @column kv_cache_bytes     DOUBLE   KV cache on a GPU, bytes; NULL if not in the logs.
+-- @column cuda_graphs_bytes  DOUBLE   CUDA graphs on a GPU, bytes; NULL if not in the logs.
 -- @column other_bytes        DOUBLE   used_bytes less the three; NULL without telemetry, or if one of them is unknown.
 -- @column used_bytes         DOUBLE   Memory in use on the fullest GPU, bytes; NULL without telemetry.
 -- @column kv_cache_tokens    BIGINT   Tokens that the KV cache of the engine holds, all replicas together.

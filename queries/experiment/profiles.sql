@@ -1,7 +1,7 @@
 -- One row per point that was to be profiled: whether its traces were understood, and what the profiler cost.
 --
--- Use it before any answer that is made of profiles. Timed and profiled repeats are apart: latencies are of
--- repeats without the profiler, parts of steps of one repeat with it. overhead_pct says how far apart they
+-- Use it before other queries on profiles. Timed and profiled repeats are separate: latencies are of
+-- repeats without the profiler, parts of steps of one repeat with it. overhead_pct is how far apart they
 -- are: a request gets one token per step, so that the time from step to step is to be compared with the
 -- time between tokens, of which the median counts, because some tokens of a batch wait for the prompts of
 -- others. Requests that follow each other get tokens from mixed steps, too, those of one batch from decode

@@ -2,7 +2,7 @@
 --
 -- Use it to find the load from which on requests only wait. gain_pct compares the output tokens per
 -- second with those of the next lower load: the Hodges-Lehmann estimate over all pairs of repeats, with
--- its exact interval of 95%, which needs four repeats of each; load_gain_pct says how much the load grew
+-- its exact interval of 95%, which needs four repeats of each; load_gain_pct is how much the load grew
 -- for it. An engine is saturated if throughput no longer rises (the whole interval of the gain is below
 -- margin_pct) while TTFT or the longest time in the queue grows (its whole interval is above 0). It is
 -- not if the whole interval of the gain is above margin_pct, and else it is undecided. Good requests
@@ -19,7 +19,7 @@
 -- @column high                      DOUBLE   Upper end of its interval.
 -- @column good_requests_per_second  DOUBLE   Goodput, median of the repeats; NULL if the plan has no limits.
 -- @column good_pct                  DOUBLE   Good requests, percent of the finished ones: median of the repeats.
--- @column queue_max_ns              DOUBLE   Longest time in the queue, ns: median of the repeats; NULL if vLLM does not say.
+-- @column queue_max_ns              DOUBLE   Longest time in the queue, ns: median of the repeats; NULL if unknown.
 -- @column ttft_p50_ns               DOUBLE   Median TTFT, ns: median of the repeats.
 -- @column ttft_p99_ns               DOUBLE   99th percentile of TTFT, ns: median of the repeats.
 -- @column load_gain_pct             DOUBLE   How much higher the load is than the one before, percent; NULL of the lowest.

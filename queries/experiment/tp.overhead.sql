@@ -75,7 +75,7 @@ paired AS (
     QUALIFY
         ROW_NUMBER() OVER (PARTITION BY point.point_id ORDER BY base.tp, base.ep <> point.ep, base.point_id) = 1
 ),
--- Lengths in the KV cache count if both sides know them.
+-- Lengths in the KV cache count if both sides have them.
 grained AS (
     SELECT
         paired.*,

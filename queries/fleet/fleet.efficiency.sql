@@ -15,7 +15,7 @@
 -- @column most_mbu_pct   DOUBLE   Greatest MBU of a run, percent.
 -- @column tokens_s       DOUBLE   Median of the runs: tokens per second of a step; NULL if unknown.
 -- @column wall_ns        BIGINT   Time of the GPUs, ns.
--- @column least_run      VARCHAR  Run with the least MBU, to look at.
+-- @column least_run      VARCHAR  Run with the least MBU.
 -- @column missing_runs   BIGINT   Runs of which something is unknown, so that their percentages are lower bounds.
 -- @key    model gpu_name phase runs mfu_pct mbu_pct least_mbu_pct most_mbu_pct tokens_s
 -- @empty  no run has steps with kernels

@@ -1,11 +1,11 @@
 -- One row per step that took far longer than its peers, by the time it lost: with the trace to open.
 --
--- Use it to find the steps that are worth a look in Perfetto: traceql ui PATH, at ts. Peers are the
+-- Use it to find steps to inspect in Perfetto: traceql ui PATH, at ts. Peers are the
 -- steps of one phase and one number of rows, on one pipeline stage, of all runs of one set-up
 -- (lake_run.setup). A deviation is 1.4826 x the median distance from their median (MAD), at least 1% of
 -- it. Ranks of one step are rows of their own.
 -- @param  limit       INTEGER = 20    Maximum number of rows.
--- @param  z           DOUBLE  = 5.0   From so many deviations on a step is an outlier.
+-- @param  z           DOUBLE  = 5.0   Deviations from which a step is an outlier.
 -- @param  phase       VARCHAR = NULL  Only steps of this phase; all by default.
 -- @values phase       prefill decode mixed idle unknown
 -- @column run         VARCHAR  Run in the lake.
@@ -21,8 +21,8 @@
 -- @column peers       BIGINT   Steps that it was compared with, itself included.
 -- @column wait_ns     BIGINT   Time of the step in which collectives only waited for a late rank, ns.
 -- @column idle_ns     BIGINT   Time of the step in which nothing ran, ns.
--- @column host        VARCHAR  Host of the rank; NULL if the run does not tell.
--- @column gpu         VARCHAR  GPU of the rank; NULL if the run does not tell.
+-- @column host        VARCHAR  Host of the rank; NULL if unknown.
+-- @column gpu         VARCHAR  GPU of the rank; NULL if unknown.
 -- @column ts          BIGINT   Start of its first kernel, ns since the run's first event.
 -- @column step_id     BIGINT   Step in the run (step.step_id).
 -- @column path        VARCHAR  Trace of the rank, when it was loaded.

@@ -32,7 +32,7 @@
 -- @column base_runs    BIGINT   Runs before.
 -- @column new_runs     BIGINT   Runs after.
 -- @column setup        VARCHAR  Set-up that both have (lake_run.setup).
--- @column new_run      VARCHAR  Latest run after, to look at.
+-- @column new_run      VARCHAR  Latest run after the change.
 -- @key    model phase role base_commit new_commit base_ns new_ns change_pct low_pct high_pct verdict base_runs new_runs
 -- @empty  no set-up has runs of two commits that share a stratum; run.json notes the commit of captures that were started inside a git checkout, and --by vllm_version or torch_version compares versions
 -- @chart  forest x=change_pct,low_pct,high_pct y=phase,role,new_commit color=verdict

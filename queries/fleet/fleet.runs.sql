@@ -11,7 +11,7 @@
 -- @column gpu_name              VARCHAR  Kinds of its GPUs.
 -- @column ranks                 BIGINT   Ranks that are loaded.
 -- @column world_size            BIGINT   Ranks of the run.
--- @column host                  VARCHAR  Its hosts; NULL if the run does not tell.
+-- @column host                  VARCHAR  Its hosts; NULL if unknown.
 -- @column started               VARCHAR  When it was started, or else its first event, UTC.
 -- @column git_commit            VARCHAR  Commit of the folder in which it was started; NULL if unknown.
 -- @column vllm_version          VARCHAR  Version of vLLM; NULL if unknown.

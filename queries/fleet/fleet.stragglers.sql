@@ -1,6 +1,6 @@
 -- One row per GPU or host: how much slower it is than its peers at the same work.
 --
--- Use it to find a machine that is worth a look. The same work is a role in steps of one phase and one
+-- Use it to find a slow machine. The same work is a role in steps of one phase and one
 -- number of rows, on one pipeline stage of one set-up (lake_run.setup). Each GPU has the median of its
 -- runs there, without waiting for late ranks, and is compared with the median of all GPUs that did the
 -- same work, in deviations: 1.4826 x the median distance from that median (MAD), at least 0.5% of it.
@@ -12,8 +12,8 @@
 -- @param  peers         INTEGER = 3      Least number of GPUs or hosts that did the same work, the row's own included.
 -- @values by            gpu host
 -- @range  peers         3 1000000
--- @column gpu           VARCHAR  Identifier of the GPU; run and rank if the run does not tell it. NULL if by is host.
--- @column host          VARCHAR  Host; NULL if the run does not tell.
+-- @column gpu           VARCHAR  Identifier of the GPU; run and rank if unknown. NULL if by is host.
+-- @column host          VARCHAR  Host; NULL if unknown.
 -- @column gpu_name      VARCHAR  Kind of the GPU.
 -- @column verdict       VARCHAR  slower or faster, beyond the spread of its peers, or no change.
 -- @column slow_pct      DOUBLE   How much more time its work takes than that of the median peer, percent.
@@ -27,7 +27,7 @@
 -- @column phase         VARCHAR  Phase of the steps of that role.
 -- @column role_pct      DOUBLE   How much more time the role takes than that of the median peer, percent.
 -- @column runs          BIGINT   Its runs.
--- @column run           VARCHAR  Run in which it lost most, to look at.
+-- @column run           VARCHAR  Run in which it lost most.
 -- @column path          VARCHAR  Its trace there.
 -- @key    gpu host gpu_name verdict slow_pct z peers role phase role_pct runs run
 -- @empty  no work was done by three GPUs or hosts; add more runs of one set-up, or see --by host

@@ -6,7 +6,7 @@
 -- @param  limit           INTEGER = 20      Maximum number of rows.
 -- @param  by              VARCHAR = 'host'  What a row is.
 -- @values by              host gpu run model
--- @column name            VARCHAR  The host, GPU, run or model; unknown if the runs do not tell.
+-- @column name            VARCHAR  The host, GPU, run or model; unknown if the runs do not have it.
 -- @column runs            BIGINT   Runs.
 -- @column ranks           BIGINT   Ranks in them.
 -- @column window_ns       BIGINT   GPU spans of these ranks, ns.
@@ -17,7 +17,7 @@
 -- @column caused_wait_ns  BIGINT   Wait time of other ranks that its ranks caused, ns.
 -- @column idle_host_ns    BIGINT   Time in which a GPU waited for its host, ns.
 -- @column unmatched_pct   DOUBLE   Part in operations that were not matched, so that waiting is unknown, percent.
--- @column run             VARCHAR  Run that caused most waiting, to look at.
+-- @column run             VARCHAR  Run that caused most waiting.
 -- @key    name runs ranks window_ns wait_pct caused_pct idle_host_pct run
 -- @empty  the lake has no run with GPU activity
 -- @chart  bar x=wait_pct,caused_pct,idle_host_pct y=name

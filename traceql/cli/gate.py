@@ -116,7 +116,7 @@ def gate(
     if chosen.baseline is not None and sides[0] == [chosen.baseline]:
         manifest_of(chosen.baseline)
     with ExitStack() as files:  # fails before the work if a file is not writable
-        drafts = {path: files.enter_context(whole_file(path)) for path in dict.fromkeys(write)}
+        drafts = {path: files.enter_context(atomic_write(path)) for path in dict.fromkeys(write)}
         result = decide(*sides, fail_on=wanted, accept=accept or chosen.accept, say=print_status)
         for path, draft in drafts.items():
             draft.write_bytes(_FORMATS[_SUFFIXES[path.suffix]](result).encode())

@@ -14,8 +14,7 @@ from traceql.present.report.sections import VERDICT, comparison_sections
 from traceql.runs.compare import Comparison
 from traceql.runs.compare.sentences import answers
 from traceql.runs.compare.sides import RunProfile
-from traceql.util.files import write_whole
-from traceql.util.units import display_unit
+from traceql.util.files import replace_file
 
 _FACT = "SELECT DISTINCT value FROM profile_fact WHERE side = $side AND name = $name ORDER BY ALL"
 _JOINTS = "-_.: /"
@@ -55,39 +54,24 @@ def side_names(comparison: Comparison) -> tuple[str, str]:
 
 
 def _side_name(runs: tuple[RunProfile, ...], *, folder: bool = False) -> str:
-    names = [_without_ending(_name(run, folder=folder)) for run in runs]
+    names = [_run_name(PurePath(run.name), folder=folder) for run in runs]
     if len(names) == 1:
         return names[0]
     common = commonprefix(names)  # noqa: RUF071 - letters, not folders
     whole = _WHOLE_WORDS.match(common)
-    shown = (whole[1] if whole else common.rstrip("0123456789")).rstrip(_JOINTS)
-    return f"{shown or _folder(runs) or names[0]} ({_counted(runs)})"
-
-
-def _folder(runs: tuple[RunProfile, ...]) -> str:
-    """The folder that all runs are in; empty if there is none."""
+    name = (whole[1] if whole else common.rstrip("0123456789")).rstrip(_JOINTS)
     folders = {PurePath(run.name).parent.name for run in runs}
     folder_name = folders.pop() if len(folders) == 1 else ""
     return f"{name or folder_name or names[0]} ({_format_runs(runs)})"
 
 
-def _beginning(names: list[str]) -> str:
-    """The letters that all names begin with."""
-    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
-    return "".join(letters[0] for letters in alike)
-
-
-def _name(run: RunProfile, *, folder: bool) -> str:
-    path = PurePath(run.name)
-    return "/".join(path.parts[-2:]) if folder else path.name or run.name
-
-
-def _without_ending(name: str) -> str:
+def _run_name(path: PurePath, *, folder: bool) -> str:
+    name = "/".join(path.parts[-2:]) if folder else path.name or str(path)
     ending = next((one for one in _ENDINGS if name.endswith(one)), "")
     return name.removesuffix(ending) or name
 
 
-def _format_runs(runs: tuple[Run, ...]) -> str:
+def _format_runs(runs: tuple[RunProfile, ...]) -> str:
     return f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
 
 
@@ -100,10 +84,6 @@ def _subtitle(comparison: Comparison) -> str:
         f"changes of less than {100 * comparison.threshold:g}% do not count",
     ]
     return " · ".join(part for part in parts if part)
-
-
-def _counted(runs: tuple[RunProfile, ...]) -> str:
-    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
 
 
 def _fact(comparison: Comparison, name: str, *, before: str = "") -> str:

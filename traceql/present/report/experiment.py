@@ -13,7 +13,7 @@ from traceql.present.report.sections import ANSWER, EXPERIMENT_SECTIONS
 from traceql.runs.experiment import Experiment
 from traceql.runs.experiment.experiment import experiment_queries
 from traceql.runs.experiment.sentences import answers, format_duration
-from traceql.util.files import whole_file
+from traceql.util.files import atomic_write
 
 _EXPERIMENTS = "SELECT * FROM experiment ORDER BY experiment_id"
 _GPUS = "SELECT DISTINCT gpu_name FROM repeat WHERE gpu_name IS NOT NULL ORDER BY gpu_name"
@@ -87,14 +87,10 @@ def _top(found: Experiment, rows: list[dict[str, Any]]) -> str:
     )
 
 
-def _tiles(best: dict[str, Any]) -> list[str]:
-    named = {"TTFT": ("ttft_ns", "ttft"), "TPOT": ("tpot_ns", "tpot")}
-    named |= {"batch latency": ("batch_ns", "batch")}
-    shown = [
-        (f"lowest median {name}", format_duration(best[ns]), best[point])
-        for name, (ns, point) in named.items()
-        if best[ns] is not None
-    ]
+def _tiles(best: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    for name, column in (("TTFT", "ttft"), ("TPOT", "tpot"), ("batch latency", "batch")):
+        if (ns := best[f"{column}_ns"]) is not None:
+            yield f"lowest median {name}", escape(format_duration(ns)), escape(best[column]), ""
     if best["rate"] is not None:
         name = "most generated tokens/s and GPU"
         yield name, f"{best['rate']:,.0f}", escape(best["fastest"]), ""

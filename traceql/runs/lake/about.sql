@@ -1,4 +1,4 @@
--- One row: what a run says of itself; NULL where it does not.
+-- One row: the metadata of a run; NULL if unknown.
 --
 -- @column model          VARCHAR    Name of the model, without folders.
 -- @column family         VARCHAR    Family of models that its layers are of, such as qwen3.

@@ -32,7 +32,7 @@ recorded AS (
     FROM leaf
     INNER JOIN prefix ON starts_with(leaf.path, prefix.document)
     UNION ALL
-    -- A version of an unreleased vLLM tells its commit: 0.30.1.dev12+g0123abc.cu130.
+    -- A version of an unreleased vLLM has its commit: 0.30.1.dev12+g0123abc.cu130.
     SELECT 'vllm.commit', regexp_extract(value, '\+(?:.*\.)?g([0-9a-f]{7,40})(?:\.|$)', 1)
     FROM leaf
     WHERE

@@ -4,7 +4,7 @@
 -- another phase do not belong together, as replicas that were matched by nothing but their position.
 -- @kind   step
 -- @column unit_id      BIGINT   Id of the unit.
--- @column phase        VARCHAR  prefill, decode, mixed or idle; unknown if the steps do not tell.
+-- @column phase        VARCHAR  prefill, decode, mixed or idle; unknown if the steps have none.
 -- @column rows_to      BIGINT   Rows that its kernels run, padding included, rounded up: to a multiple of 8 as vLLM's graphs, beyond 256 to a power of two; NULL if unknown.
 -- @column kv_from      BIGINT   Mean number of tokens in the KV cache of a request, rounded down to a power of two; NULL if unknown.
 -- @column tokens       BIGINT   Tokens processed; NULL if unknown.

@@ -20,7 +20,7 @@
 WITH fused AS (
     SELECT scope, metric, UNNEST(string_split(metric, '+')) AS role FROM change WHERE kind = 'group'
 ),
-told AS (
+found AS (
     SELECT
         waterfall.scope,
         CASE waterfall.part
@@ -59,7 +59,7 @@ summed AS (
         END AS cause,
         CAST(SUM(base_ns) AS BIGINT) AS base_ns,
         CAST(SUM(new_ns) AS BIGINT) AS new_ns
-    FROM told
+    FROM found
     GROUP BY scope, kind, metric
 ),
 placed AS (

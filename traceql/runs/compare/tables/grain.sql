@@ -1,6 +1,6 @@
 -- One row: the grain at which the runs are compared.
 --
--- @column grain  VARCHAR  kv (strata tell the lengths of the KV cache apart) if every run knows them, else rows.
+-- @column grain  VARCHAR  kv (strata are split by the length of the KV cache) if every run has it, else rows.
 WITH known AS (
     SELECT side, run, BOOL_OR(grain = 'kv') AS has_lengths
     FROM profile_stratum

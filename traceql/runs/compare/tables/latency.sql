@@ -1,6 +1,6 @@
 -- One row per run and number that users see: latencies of requests and tokens per second.
 --
--- A latency is of the pass without the profiler if every run that tells it has that pass.
+-- A latency is of the pass without the profiler if every run with the latency has that pass.
 -- @column side    VARCHAR  base or new.
 -- @column run     BIGINT   Number of the run in its side, from 0.
 -- @column metric  VARCHAR  As in profile_latency.

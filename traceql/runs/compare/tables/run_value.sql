@@ -2,7 +2,7 @@
 --
 -- Each run's values of the strata are weighted by the numbers of steps that both sides have, so that
 -- a change of the mix does not count. A metric that a stratum of the run does not have is 0 there.
--- Where a run does not know whether a role's operations wait, the time of the role includes waiting
+-- Where it is unknown whether a role's operations wait, the time of the role includes waiting
 -- in all runs, and so does the work of the GPU (busy).
 -- @column side     VARCHAR  base or new.
 -- @column run      BIGINT   Number of the run in its side, from 0.
@@ -12,7 +12,7 @@
 -- @column ns       DOUBLE   Time in a step, mean of the lanes, ns.
 -- @column kernels  DOUBLE   Number of kernels in a step, mean of the lanes; NULL unless it is a role.
 -- @column mad_ns   DOUBLE   Median distance of a step of the run from its stratum's median, ns; NULL if no stratum has three steps.
--- @column has_wait BOOLEAN  Whether 1% or more of it, in a run, is of operations that wait or not, which the run does not tell.
+-- @column has_wait BOOLEAN  Whether 1% or more of it, in a run, is of operations whose waiting is unknown.
 WITH valued AS (
     SELECT
         run_stratum.side,

@@ -13,7 +13,7 @@
 WITH unmatched AS (
     SELECT DISTINCT scope, role FROM typical WHERE part = 'exposed_unmatched'
 ),
-told AS (
+found AS (
     SELECT
         typical.side,
         typical.scope,
@@ -36,6 +36,6 @@ SELECT
     CAST(COALESCE(SUM(ns) FILTER (side = 'base'), 0) AS BIGINT) AS base_ns,
     CAST(COALESCE(SUM(ns) FILTER (side = 'new'), 0) AS BIGINT) AS new_ns,
     CAST(COALESCE(SUM(ns) FILTER (side = 'new'), 0) - COALESCE(SUM(ns) FILTER (side = 'base'), 0) AS BIGINT) AS delta_ns
-FROM told
+FROM found
 GROUP BY scope, part, role, cause
 ORDER BY scope, ABS(delta_ns) DESC, part, role, cause

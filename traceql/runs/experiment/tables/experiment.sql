@@ -2,11 +2,11 @@
 --
 -- @column experiment_id  BIGINT   Id of the experiment.
 -- @column name           VARCHAR  Name of its folder, or of its plan.
--- @column question       VARCHAR  What it is to answer; NULL if the plan does not say.
+-- @column question       VARCHAR  Question of the plan; NULL if it has none.
 -- @column model          VARCHAR  Model, without folders.
 -- @column dummy_weights  BOOLEAN  Whether the weights are random.
 -- @column bench          VARCHAR  vllm bench serve or vllm bench latency: what measured.
--- @column repeats        BIGINT   Repeats that the plan asks for at each point.
+-- @column repeats        BIGINT   Planned repeats of each point.
 -- @column for_gates      BOOLEAN  Whether the plan allows its results to be a baseline.
 -- @column seed           BIGINT   Of the prompts and of the order of servers.
 -- @column ttft_limit_ns  BIGINT   Most TTFT of a good request, ns; NULL without that limit.

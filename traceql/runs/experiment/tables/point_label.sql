@@ -10,7 +10,7 @@
 -- @column limit_label   VARCHAR  Limit of requests in flight where they arrive at a rate: ", at most 64 in flight"; empty without one.
 -- @column load_value    DOUBLE   By what loads of one kind are ordered: arriving requests per second where there is a rate, else requests in flight.
 -- @column load_group    VARCHAR  The same for points of one engine, model and experiment, and one number of tokens, whose loads are of one kind; of rates, also with one limit of requests in flight.
-WITH shared AS (  -- engines whose names do not tell experiments apart
+WITH shared AS (  -- engines whose names several experiments share
     SELECT engine FROM point GROUP BY engine HAVING COUNT(DISTINCT experiment_id) > 1
 ),
 named AS (

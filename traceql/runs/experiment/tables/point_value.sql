@@ -2,7 +2,7 @@
 --
 -- The interval is that of order statistics of the median: from the k-th lowest repeat to the k-th
 -- highest, with the greatest k whose coverage is 95% or more. Fewer than six repeats cannot reach
--- that: then it is from the lowest to the highest one, and coverage_pct says what that is worth: 93.75%
+-- that: then it is from the lowest to the highest one, and coverage_pct is its confidence: 93.75%
 -- of five repeats, 75% of three.
 -- Source: H. A. David and H. N. Nagaraja, Order Statistics, 2003, section 7.1.
 -- @column point_id      BIGINT   Point.

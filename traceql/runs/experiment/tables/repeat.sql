@@ -1,4 +1,4 @@
--- One row per point and repeat that the plan asks for.
+-- One row per point and planned repeat.
 --
 -- A repeat is one start of the server. Repeat 0 is the one under the profiler; its times do not count.
 -- @column repeat_id      BIGINT   Id of the repeat.

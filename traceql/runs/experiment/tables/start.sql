@@ -7,7 +7,7 @@
 -- @column folder           VARCHAR  Folder of the log, below the folder of results.
 -- @column command          VARCHAR  Arguments of vllm serve.
 -- @column dur_ns           BIGINT   Time until the server answered, ns.
--- @column weights_bytes    BIGINT   Memory of the weights on a GPU, bytes; NULL if the log does not say.
--- @column kv_cache_bytes   BIGINT   Memory of the KV cache on a GPU, bytes; NULL if the log does not say.
--- @column graph_bytes      BIGINT   Memory of the CUDA graphs on a GPU, bytes; NULL if the log does not say.
--- @column kv_cache_tokens  BIGINT   Tokens that the KV cache of the engine holds; NULL if the log does not say.
+-- @column weights_bytes    BIGINT   Memory of the weights on a GPU, bytes; NULL if not in the log.
+-- @column kv_cache_bytes   BIGINT   Memory of the KV cache on a GPU, bytes; NULL if not in the log.
+-- @column graph_bytes      BIGINT   Memory of the CUDA graphs on a GPU, bytes; NULL if not in the log.
+-- @column kv_cache_tokens  BIGINT   Tokens that the KV cache of the engine holds; NULL if not in the log.

@@ -1,8 +1,8 @@
 -- One row per rank: its GPU and host, and how the time of its GPU is divided.
 --
 -- @column rank                  BIGINT   Rank.
--- @column host                  VARCHAR  Name of its host; NULL if the run does not tell.
--- @column gpu                   VARCHAR  Identifier of its GPU; NULL if the run does not tell.
+-- @column host                  VARCHAR  Name of its host; NULL if unknown.
+-- @column gpu                   VARCHAR  Identifier of its GPU; NULL if unknown.
 -- @column device_name           VARCHAR  Kind of its GPU; NULL if the file does not have it.
 -- @column pp_rank               BIGINT   Its pipeline stage, from 0; 0 if unknown.
 -- @column path                  VARCHAR  Its trace file, when it was loaded.

@@ -1,8 +1,8 @@
 -- One row per rank, phase, size of the batch and role: how long the role's kernels take in a step.
 --
--- Time in which collectives waited for another rank is told apart: no kernel is to blame for it.
+-- Time in which collectives waited for another rank is separate: no kernel causes it.
 -- @column rank       BIGINT   Rank.
--- @column phase      VARCHAR  Phase of the steps; unknown if they do not tell.
+-- @column phase      VARCHAR  Phase of the steps; unknown if they have none.
 -- @column rows_to    BIGINT   Rows that the kernels of a step run, rounded up (step_summary.rows_to); NULL if unknown.
 -- @column role       VARCHAR  Part of the model; other if unknown.
 -- @column is_comm    BOOLEAN  Whether it has communication kernels.

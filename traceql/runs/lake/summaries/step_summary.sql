@@ -3,7 +3,7 @@
 -- @column rank     BIGINT   Rank.
 -- @column step_id  BIGINT   Step (step.step_id).
 -- @column number   BIGINT   Position among the steps of its rank, from 0.
--- @column phase    VARCHAR  prefill, decode, mixed or idle; unknown if the step does not tell.
+-- @column phase    VARCHAR  prefill, decode, mixed or idle; unknown if the step has none.
 -- @column rows_to  BIGINT   Rows that its kernels run, padding included, rounded up: to a multiple of 8, beyond 256 to a power of two; NULL if unknown.
 -- @column ts       BIGINT   Start of its first kernel, ns since the run's first event.
 -- @column gpu_ns   BIGINT   From the start of its first kernel to the end of its last one, ns.
