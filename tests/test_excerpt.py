@@ -470,7 +470,7 @@ def test_who_was_late_before_the_window_is_still_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({}, "say which part"),
+        ({}, "select a part"),
         ({"from_ns": 0, "steps": 1}, "one of the three"),
         ({"from_ns": 5, "to_ns": 5}, "the window is empty"),
         ({"from_ns": 10**12}, "nothing from 1,000.000 s on: there is 0.000 s to 0.216912 s"),

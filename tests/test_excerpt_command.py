@@ -9,7 +9,7 @@ from command_line import called, refusal
 
 import traceql
 from traceql.cli import run_summary
-from traceql.database.excerpt.windows import nanoseconds, option
+from traceql.database.excerpt.windows import format_option, nanoseconds
 from traceql.present.mcp import answers
 from traceql.present.mcp.answers import Databases
 
@@ -154,7 +154,7 @@ def test_what_is_too_large_is_told_and_not_cut(
 )  # fmt: skip
 def test_times_are_read_exactly(text: str, ns: int) -> None:
     assert nanoseconds(text) == ns
-    assert nanoseconds(option(ns)) == ns
+    assert nanoseconds(format_option(ns)) == ns
 
 
 def test_assistants_are_told(part: Path) -> None:

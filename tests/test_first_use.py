@@ -20,7 +20,7 @@ from small_runs import all_reduce
 
 import traceql
 from traceql.cli.progress import first_use
-from traceql.database.excerpt import Choice, cut
+from traceql.database.excerpt import ExcerptSelection, cut
 from traceql.database.loading.draft import LOADED, every_table
 from traceql.database.notices import first_uses_reported
 from traceql.errors import DatabaseError, QueryInvalid
@@ -316,7 +316,7 @@ def test_an_excerpt_is_the_same_whether_tables_were_made_before(
 ) -> None:
     cuts = [tmp_path / "one.duckdb", tmp_path / "other.duckdb"]
     for source, target in zip((database, complete), cuts, strict=True):
-        cut(source, target, Choice(from_ns=100_000))
+        cut(source, target, ExcerptSelection(from_ns=100_000))
     assert tables_in(cuts[0]) == tables_in(cuts[1])
     assert rows_of_all_tables(cuts[0]) == rows_of_all_tables(cuts[1])
 
@@ -426,7 +426,7 @@ def test_a_table_of_the_user_is_not_taken_for_ours(database: Path) -> None:
 
 @pytest.mark.slow
 def test_an_excerpt_has_the_tables_that_every_load_makes(database: Path, tmp_path: Path) -> None:
-    cut(database, tmp_path / "part.duckdb", Choice(None, None, (0, 1), None))
+    cut(database, tmp_path / "part.duckdb", ExcerptSelection(None, None, (0, 1), None))
     with duckdb.connect(str(tmp_path / "part.duckdb"), read_only=True) as con:
         names = {name for (name,) in con.execute("SHOW TABLES").fetchall()}
     assert names >= public_tables().keys() & set(LOADED)

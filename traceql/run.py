@@ -192,10 +192,10 @@ class Run(Database):
         Raises:
             TraceqlError: there is no such time or step; the message says what there is.
         """
-        from traceql.database.excerpt import Choice
+        from traceql.database.excerpt import ExcerptSelection
 
         of_steps = (steps, steps) if isinstance(steps, int) else steps
-        return self.excerpt_of(Choice(from_ns, to_ns, of_steps, sample))
+        return self.excerpt_of(ExcerptSelection(from_ns, to_ns, of_steps, sample))
 
     def perfetto(self, rank: int | None = None) -> "TraceProcessor":
         """Opens a rank's trace file in the trace processor, for PerfettoSQL.

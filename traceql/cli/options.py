@@ -13,7 +13,7 @@ from traceql.errors import TraceqlError
 
 if TYPE_CHECKING:
     from traceql.database.database import Database
-    from traceql.database.excerpt import Choice
+    from traceql.database.excerpt import ExcerptSelection
     from traceql.result import Result
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -166,10 +166,10 @@ class Part:
         return next((f"--{name}" for name, value in values if value is not None), None)
 
     @property
-    def choice(self) -> "Choice | None":
-        from traceql.database.excerpt import chosen
+    def choice(self) -> "ExcerptSelection | None":
+        from traceql.database.excerpt import parse_selection
 
-        return chosen(self.start, self.end, self.steps, self.sample)
+        return parse_selection(self.start, self.end, self.steps, self.sample)
 
     def excerpt_of(self, trace: "Database") -> AbstractContextManager["Database"]:
         """The part of the trace, open within the block; the trace itself without options."""

@@ -25,7 +25,7 @@ from traceql.util.files import draft_folder
 if TYPE_CHECKING:
     from typing import Self
 
-    from traceql.database.excerpt import Choice
+    from traceql.database.excerpt import ExcerptSelection
 
 _NO_TABLE = re.compile(r"Table with name (\w+) does not exist")
 
@@ -69,7 +69,7 @@ class Database:
         with closing(self._tables.connection(answers=False)) as con:
             return excerpt_in(con)
 
-    def excerpt_of(self, choice: "Choice") -> "Self":
+    def excerpt_of(self, choice: "ExcerptSelection") -> "Self":
         """Opens an excerpt, in a temporary file that is removed when it is closed.
 
         Raises:

@@ -1,6 +1,6 @@
 """Cuts time windows out of a database, into a database of the same tables."""
 
 from traceql.database.excerpt.cut import cut
-from traceql.database.excerpt.windows import Choice, chosen
+from traceql.database.excerpt.windows import ExcerptSelection, parse_selection
 
-__all__ = ["Choice", "chosen", "cut"]
+__all__ = ["ExcerptSelection", "cut", "parse_selection"]

@@ -1,17 +1,16 @@
 """Cuts an excerpt out of a database: a smaller database of the same tables."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, suppress
 from pathlib import Path
 
 import duckdb
 
 from traceql.database.excerpt.description import describe
 from traceql.database.excerpt.rows import (
-    CHOSEN,
     CUT_LAYERS,
     EDGE_KERNELS,
+    SELECTED,
     Overlap,
     in_order,
     lost_time_rows,
@@ -19,7 +18,7 @@ from traceql.database.excerpt.rows import (
     queue_rows,
     rows_of,
 )
-from traceql.database.excerpt.windows import Choice, create_windows, extent_of_source
+from traceql.database.excerpt.windows import ExcerptSelection, create_windows, extent_of_source
 from traceql.database.loading.draft import LOADED, cannot_write, limit_deriving, open_draft
 from traceql.database.opening import attach_flat, excerpt_in, opened_database
 from traceql.database.tables import complete_database
@@ -30,8 +29,8 @@ from traceql.sql.registry import definitions
 from traceql.util.files import atomic_write, draft_folder, resolved_target
 from traceql.util.process import memory_bytes
 
-# Those that begin in a window. A kernel keeps its duration; another slice is cut where the window
-# ends, and is open in the next one, so that host time adds up.
+# Slices that begin in a window. A kernel keeps its duration; another slice is cut at the end of the
+# window, and continues in the next one, so that host time adds up.
 _BEGUN = """
     CREATE TEMP TABLE begun_slice AS
     SELECT id, parent_id, number, to_ts FROM ({begun})
@@ -39,7 +38,7 @@ _BEGUN = """
 _OPEN = """
     CREATE TEMP TABLE found_open AS
     SELECT id, parent_id, number, from_ts, to_ts, ts, dur FROM ({open});
-    -- A slice that is in several windows has a row in each: the first one keeps its id.
+    -- A slice in several windows has a row in each; the first row keeps its id.
     CREATE TEMP TABLE open_slice AS
     SELECT
         id AS slice_id,
@@ -97,7 +96,7 @@ _INSERT = f"""
     WHERE own.ts >= {{first_ts}} AND own.ts < {{last_ts}}
     ORDER BY own.id
 """
-# The slices that an edge cut, as they were recorded; of an excerpt, those that it knows.
+# The original times of slices that an edge cuts; in an excerpt of an excerpt, as far as known.
 _PIECES = """
     CREATE TABLE internal.excerpt_piece AS
     SELECT slice.id, source_slice.id AS slice_id, source_slice.ts, source_slice.dur
@@ -125,22 +124,21 @@ _PIECES_AGAIN = """
 
 
 def find_slices(con: duckdb.DuckDBPyConnection, overlap: Overlap) -> None:
-    """Lists the slices that begin in a window, and those that are open when one begins."""
+    """Lists the slices that begin in a window, and those that overlap its start."""
     ((last_id,),) = con.execute(_LAST_ID).fetchall()
     con.execute(_BEGUN.format(begun=overlap.begun("source.slice")))
     con.execute(_OPEN.format(open=overlap.open("source.slice"), first_id=last_id))
 
 
 def insert_slices(con: duckdb.DuckDBPyConnection, overlap: Overlap, *, of_excerpt: bool) -> None:
-    """Fills the tables slice and excerpt_piece; table activity has the kernels that were kept."""
-    bounds = {"first_ts": overlap.first_ts, "last_ts": overlap.last_ts}
-    con.execute(_INSERT.format(**bounds))
+    """Fills the tables slice and excerpt_piece; table activity must be filled before."""
+    con.execute(_INSERT.format(first_ts=overlap.first_ts, last_ts=overlap.last_ts))
     con.execute(_PIECES)
     if of_excerpt:
         con.execute(_PIECES_AGAIN)
 
 
-# A window inside a kernel or a gap has no event that begins, but a state of its device.
+# In a window inside a kernel or a gap no event begins, but its device has a state.
 _ANYTHING = """
     SELECT 1 FROM slice
     UNION ALL SELECT 1 FROM device_state
@@ -151,52 +149,53 @@ _ANYTHING = """
 """
 
 
-def cut(source: str | Path, output: str | Path, choice: Choice) -> str:
-    """Writes an excerpt of a database into a database of its own, completely or not at all.
+def cut(source: str | Path, output: str | Path, selection: ExcerptSelection) -> str:
+    """Writes an excerpt of a database into a new database, atomically.
 
     Args:
         source: a database, which may be an excerpt itself.
-        output: the file; an excerpt that is there is replaced, another database is not.
-        choice: which part of the run.
+        output: the file; an existing excerpt is replaced, another database is not.
+        selection: the part of the run.
 
     Returns:
-        One line that says which part it is.
+        One line about the excerpt.
 
     Raises:
-        TraceqlError: nothing was written; the message says what the source has instead.
+        TraceqlError: nothing was written; the message says what the source has.
     """
     database, target = Path(source), Path(output)
-    with _opened(database) as of_excerpt:
-        pass
+    of_excerpt = _is_excerpt(database)
     _require_free(database, target)
-    with _draft(target) as draft:
+    # The name of the draft becomes that of a catalog, which must differ from attached databases.
+    with (
+        draft_folder(resolved_target(target).parent) as folder,
+        atomic_write(target, draft=folder / "new.duckdb", may_replace_database=True) as draft,
+    ):
         try:
             with (
                 complete_database(database) as file,
                 open_draft(draft, budget_bytes=memory_bytes(None)) as con,
             ):
                 attach_flat(con, file, "source")
-                text = _write(con, database, choice, of_excerpt=of_excerpt)
+                text = _write(con, database, selection, of_excerpt=of_excerpt)
                 con.execute("DETACH source; DETACH file_of_source")
         except (duckdb.Error, OSError) as error:
             raise cannot_write(target, error) from None
     return text
 
 
-@contextmanager
-def _opened(database: Path) -> Iterator[bool]:
-    """Whether the database is an excerpt, while it is open; it is checked to be of this version."""
+def _is_excerpt(database: Path) -> bool:
+    """Whether a database is an excerpt; raises DatabaseError if it is not of this version."""
     if not database.is_file():
         raise DatabaseError(f"{database} is not a file; name a database that traceql load made")
-    con = opened_database(database, otherwise="name a database that traceql load made")
-    try:
-        yield excerpt_in(con) is not None
-    finally:
-        con.close()
+    with closing(
+        opened_database(database, otherwise="name a database that traceql load made")
+    ) as con:
+        return excerpt_in(con) is not None
 
 
 def _require_free(database: Path, target: Path) -> None:
-    """Raises TraceqlError if something else than an older excerpt would be replaced."""
+    """Raises TraceqlError if the target is not an older excerpt."""
     if not target.exists() or target.is_dir():
         return
     if os.path.realpath(target) == os.path.realpath(database):
@@ -204,34 +203,18 @@ def _require_free(database: Path, target: Path) -> None:
     log = resolved_target(target).with_name(f"{resolved_target(target).name}.wal")
     if log.exists():
         raise TraceqlError(f"{target} is open in another program; close it, or name another file")
-    try:
-        with _opened(target) as is_excerpt:
-            pass
-    except DatabaseError:
-        is_excerpt = False
-    if not is_excerpt:
-        raise TraceqlError(f"{target} exists and is not an excerpt; name another file with -o")
-
-
-@contextmanager
-def _draft(target: Path) -> Iterator[Path]:
-    """The path of a new file that replaces the target after the block.
-
-    Its name becomes that of a catalog, which no attached database may have too.
-    """
-    with (
-        draft_folder(resolved_target(target).parent) as folder,
-        atomic_write(target, draft=folder / "new.duckdb", may_replace_database=True) as draft,
-    ):
-        yield draft
+    with suppress(DatabaseError):
+        if _is_excerpt(target):
+            return
+    raise TraceqlError(f"{target} exists and is not an excerpt; name another file with -o")
 
 
 def _write(
-    con: duckdb.DuckDBPyConnection, database: Path, choice: Choice, *, of_excerpt: bool
+    con: duckdb.DuckDBPyConnection, database: Path, selection: ExcerptSelection, *, of_excerpt: bool
 ) -> str:
     create_sources(con)
     extent = extent_of_source(con, database.name)
-    create_windows(con, choice, extent, of_excerpt=of_excerpt)
+    create_windows(con, selection, extent, of_excerpt=of_excerpt)
     if not con.execute("FROM excerpt_window LIMIT 1").fetchall():
         raise TraceqlError(
             f"nothing of that is in {database.name}, which is an excerpt with parts of {extent} "
@@ -240,7 +223,7 @@ def _write(
     _fill(con, overlap_with_windows(con), of_excerpt=of_excerpt)
     if not con.execute(_ANYTHING).fetchall():
         raise TraceqlError(f"no event begins or lasts in that window: there is {extent}")
-    text = describe(con, choice, database.name, extent, of_excerpt=of_excerpt)
+    text = describe(con, selection, database.name, extent, of_excerpt=of_excerpt)
     at_once = limit_deriving(con, memory_bytes(None))
     make_tables(con, LOADED, at_once=at_once)  # those of every database that have no rule
     return text
@@ -249,10 +232,10 @@ def _write(
 def _fill(con: duckdb.DuckDBPyConnection, overlap: Overlap, *, of_excerpt: bool) -> None:
     """Makes the tables that are cut out of the source; the ledger stays empty.
 
-    All others are made of these when something first needs them, like those of any database.
+    Other tables are made from these on first use, as in any database.
     """
     known = definitions()
-    con.execute(CHOSEN.format(begun_kernels=overlap.begun("source.kernel")))
+    con.execute(SELECTED.format(begun_kernels=overlap.begun("source.kernel")))
     con.execute(CUT_LAYERS)
     find_slices(con, overlap)
     con.begin()  # a commit for each table would take longer

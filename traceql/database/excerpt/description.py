@@ -1,15 +1,15 @@
-"""What an excerpt says of itself: the table excerpt, and its rows in the ledger."""
+"""Describes an excerpt: the table excerpt, and its rows in the ledger."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import duckdb
 
-from traceql.database.excerpt.windows import Choice, Extent, seconds
+from traceql.database.excerpt.windows import ExcerptSelection, Extent, format_seconds
 from traceql.database.opening import EXCERPT_TABLE
 from traceql.sql.definition import described
 
-_WHOLE = "whole run: "  # before the notes of checks that are about the recording as a whole
+_WHOLE = "whole run: "  # prefix of notes about the whole recording
 _COUNTED = """
     SELECT
         COUNT(*) FILTER (kept) AS kernels,
@@ -123,19 +123,24 @@ _KERNELS_OF_RUN = "SELECT rank, total AS kernels FROM source.ledger WHERE check_
 
 
 def describe(
-    con: duckdb.DuckDBPyConnection, choice: Choice, name: str, extent: Extent, *, of_excerpt: bool
+    con: duckdb.DuckDBPyConnection,
+    selection: ExcerptSelection,
+    name: str,
+    extent: Extent,
+    *,
+    of_excerpt: bool,
 ) -> str:
-    """Writes the table excerpt and the ledger; returns the line that tells what the excerpt has."""
+    """Writes the table excerpt and the ledger; returns one line about the excerpt."""
     facts = _row(con, _COUNTED) | _row(con, _STEPS) | _row(con, _WINDOWS) | _row(con, _ITERATIONS)
-    shown = facts | {"source": name, "options": choice.options}
+    shown = facts | {"source": name, "options": selection.options}
     recorded = {"first_ts": extent.first_ts, "last_ts": extent.last_ts}
     if of_excerpt:
         whole = _row(con, _OF_ALL)
         totals = ("source", "all_kernels", "all_kernel_ns", "all_steps")
         shown |= {key: whole[key] for key in totals}
         recorded = {key: whole[key] for key in recorded}
-        shown["options"] = f"{whole['options']}, then {choice.options}"
-    text = _text(choice, shown, Extent(**recorded), of_excerpt=of_excerpt)
+        shown["options"] = f"{whole['options']}, then {selection.options}"
+    text = _text(selection, shown, Extent(**recorded), of_excerpt=of_excerpt)
     _create(con, {**shown, **recorded, "text": text})
     all_kernels = _KERNELS_OF_RUN if of_excerpt else _KERNELS
     con.execute(_LEDGER.format(all_kernels=all_kernels))
@@ -157,17 +162,19 @@ def _row(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
     return dict(zip(names, found.fetchall()[0], strict=True))
 
 
-def _text(choice: Choice, shown: Mapping[str, Any], recorded: Extent, *, of_excerpt: bool) -> str:
-    whole = seconds(recorded.last_ts - recorded.first_ts)
-    span = f"{seconds(shown['first_ts'])} to {seconds(shown['last_ts'])} of {whole}"
-    if choice.steps is not None:
-        first, last = choice.steps
+def _text(
+    selection: ExcerptSelection, shown: Mapping[str, Any], recorded: Extent, *, of_excerpt: bool
+) -> str:
+    whole = format_seconds(recorded.last_ts - recorded.first_ts)
+    span = f"{format_seconds(shown['first_ts'])} to {format_seconds(shown['last_ts'])} of {whole}"
+    if selection.steps is not None:
+        first, last = selection.steps
         steps = f"step {first}" if first == last else f"steps {first} to {last}"
         what = f"{steps}, {span}"
-    elif choice.sample is not None:
+    elif selection.sample is not None:
         what = (
-            f"one of {choice.sample} iterations of each phase, {shown['iterations']:,} of "
-            f"{shown['all_iterations']:,}, {seconds(shown['ns'])} of {whole}"
+            f"one of {selection.sample} iterations of each phase, {shown['iterations']:,} of "
+            f"{shown['all_iterations']:,}, {format_seconds(shown['ns'])} of {whole}"
         )
     else:
         what = span

@@ -1,4 +1,4 @@
-"""The rows of each table of an excerpt, as a SELECT from the attached source database."""
+"""The SELECT of each table of an excerpt, from the attached source database."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from traceql.sql.definition import Definition
 
 
 class Rule(StrEnum):
-    """Which rows of a table an excerpt has.
+    """Selects the rows of a table.
 
-    WHOLE: all, because they are facts of the run, and do not become fewer with its time.
-    BEGUN: the events that begin in a window, with their whole durations.
-    CLIPPED: the intervals of a device that are in a window, cut at its edges, so that they still
-        cover the time without overlap.
-    KERNEL: what is said of kernels that the excerpt has.
-    OPERATION: on all ranks, if one of them has a kernel of the operation in the excerpt.
-    STEP: what is said of steps that the excerpt has whole.
-    OWN: each such table has a query of its own (see `rows`).
+    WHOLE: all rows: facts of the run, which do not depend on its duration.
+    BEGUN: events that begin in a window, with their whole durations.
+    CLIPPED: intervals of a device in a window, cut at its edges, so that they still cover the time
+        without overlap.
+    KERNEL: rows about kernels in the excerpt.
+    OPERATION: rows of all ranks, if one rank has a kernel of the operation in the excerpt.
+    STEP: rows about complete steps.
+    OWN: the table has its own query (see `_OWN`).
     """
 
     WHOLE = "whole"
@@ -55,8 +55,8 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-_CELLS = 50_000  # of all windows together, about
-_SHORT_NS = 10_000_000  # rows that last longer are few, and compared with all windows of their rank
+_CELLS = 50_000  # approximate number of cells of all windows
+_SHORT_NS = 10_000_000  # the few longer rows are compared with all windows of their rank
 _BOUNDS = "SELECT MIN(ts), MAX(ts + dur), SUM(dur) FROM excerpt_window"
 _CELL_TABLE = """
     CREATE TEMP TABLE cell AS
@@ -82,17 +82,11 @@ _EDGE_TABLE = """
 
 @dataclass(frozen=True)
 class Overlap:
-    """How to find rows by the windows of the table excerpt_window.
+    """Finds rows by the windows of the table excerpt_window."""
 
-    Attributes:
-        cell_ns: length of the cells of windows.
-        first_ts: where the first window begins.
-        last_ts: where the last one ends.
-    """
-
-    cell_ns: int
-    first_ts: int
-    last_ts: int
+    cell_ns: int  # length of the cells of windows
+    first_ts: int  # start of the first window
+    last_ts: int  # end of the last window
 
     def begun(self, table: str) -> str:
         """The rows that begin in a window, with its number, from_ts and to_ts."""
@@ -108,7 +102,7 @@ class Overlap:
         """
 
     def open(self, table: str) -> str:
-        """The rows that began before the start of a window and last beyond it, for each window."""
+        """The rows that overlap the start of a window, for each window."""
         return f"""
             SELECT each.*, edge.number, edge.from_ts, edge.to_ts
             FROM {table} AS each
@@ -128,7 +122,7 @@ class Overlap:
         """
 
     def clipped(self, table: str) -> str:
-        """What the rows have in windows: ts and dur cut at their edges."""
+        """The parts of rows inside windows: ts and dur are cut at the edges."""
         return f"""
             SELECT * EXCLUDE (number, from_ts, to_ts) REPLACE (
                 GREATEST(ts, from_ts) AS ts,
@@ -147,9 +141,9 @@ def overlap_with_windows(con: duckdb.DuckDBPyConnection) -> Overlap:
     return Overlap(cell_ns, first, last)
 
 
-# What other tables are chosen by. A step is whole if it and the same iteration on other ranks, as
-# far as that is in the windows at all, begins and ends in them: then what compares ranks is exact.
-CHOSEN = """
+# Other tables are selected by these. A step is complete if it begins and ends in windows, and so
+# does the same iteration on other ranks, if windows have it: then comparisons of ranks are exact.
+SELECTED = """
     CREATE TEMP TABLE kept_kernel AS SELECT id FROM ({begun_kernels});
     CREATE TEMP TABLE touched_step AS
     SELECT
@@ -179,7 +173,7 @@ CHOSEN = """
     )
     QUALIFY BOOL_AND(is_inside) OVER (PARTITION BY iteration)
 """
-# A layer of a step that is not whole may be whole itself; its pass tells it from those of others.
+# A layer of an incomplete step may be complete; its pass distinguishes it from other calls.
 CUT_LAYERS = """
     CREATE TEMP TABLE begun_layer AS
     SELECT DISTINCT rank, pass, layer
@@ -224,7 +218,7 @@ _LAUNCH = f"""
     WHERE id IN (SELECT id FROM begun_slice) OR id IN (SELECT launch_id FROM kernel)
 """
 _FLOW = "FROM source.flow WHERE slice_in IN (SELECT id FROM begun_slice)"
-# A call of a module is a slice, and has its ids if it is in several windows.
+# A call of a module is a slice with the same ids, also in several windows.
 _MODULE = """
     SELECT module.* REPLACE (each.id AS id, around.id AS parent_id)
     FROM source.module AS module
@@ -267,7 +261,7 @@ _OF_OPERATIONS = """
         SELECT match_id FROM source.collective SEMI JOIN edge_kernel USING (kernel_id)
     )
 """
-# Kernels of the excerpt, and those of before that its devices still wait in.
+# Kernels of the excerpt, and earlier ones in which its devices still wait.
 EDGE_KERNELS = """
     CREATE TEMP TABLE edge_kernel AS
     SELECT id AS kernel_id FROM kept_kernel
@@ -283,7 +277,7 @@ _LOST_TIME = """
     {lost_time}
     )
 """
-# Of kernels that were queued at some time between the first window and the last one.
+# Kernels that were queued between the first window and the last one.
 _QUEUED = """
     (
         WITH launch AS (FROM source.launch WHERE ts < {last_ts}),
@@ -300,13 +294,13 @@ _QUEUED = """
 """
 
 
-# What the rows of other tables are chosen by, in the order in which they must be made.
+# Other tables are selected by these, which are made first, in this order.
 _FIRST = ("activity", "kernel", "launch", "device_timeline")
 _LAST = ("lost_time", "slice")  # they are made in other ways
 
 
 def in_order(known: Mapping[str, Definition]) -> list[Definition]:
-    """The tables that `rows_of` knows the rows of, each after those that it is chosen by."""
+    """The tables that `rows_of` covers, each after those that it is selected by."""
     tables = [
         name
         for name, one in known.items()
@@ -336,12 +330,12 @@ def rows_of(one: Definition, overlap: Overlap) -> str:
 
 
 def lost_time_rows(lost_time: Definition, straggler: Definition) -> str:
-    """The SELECT of the definition, which also knows operations that began before a window."""
+    """The SELECT of the definition, including operations that began before a window."""
     return _LOST_TIME.format(lost_time=_select(lost_time), straggler=_select(straggler))
 
 
 def queue_rows(queue: Definition, overlap: Overlap, *, of_excerpt: bool) -> str:
-    """The rows of the view in the windows: what is queued then may start after them."""
+    """The rows of the view in the windows; queued kernels may start after them."""
     if of_excerpt:
         return _begun(overlap, f"source.{queue.name}")
     bounds = {"first_ts": overlap.first_ts, "last_ts": overlap.last_ts}
@@ -364,7 +358,7 @@ def _clipped(one: Definition, rows: str) -> str:
 
 def _of_kernels(one: Definition, source: str) -> str:
     column = "kernel_id" if any(c.name == "kernel_id" for c in one.columns) else "id"
-    # A profiler may record activities of which the table kernel has none.
+    # A profiler may record activities that are not in the table kernel.
     kept = "begun_slice" if one.name == "activity" else "kept_kernel"
     return f"FROM {source} WHERE {column} IN (SELECT id FROM {kept})"
 

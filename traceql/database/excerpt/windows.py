@@ -1,4 +1,4 @@
-"""What of a run an excerpt has, and for each rank the spans of time whose rows it has."""
+"""The selection of an excerpt, and its time windows per rank."""
 
 import re
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ _TIME = re.compile(r"\s*(\d[\d,]*(?:\.\d*)?|\.\d+)\s*([a-zµμ]*)\s*", re.IGNORE
 
 
 def nanoseconds(text: str) -> int:
-    """A time such as 12.5s, 12.5, 12,500 ms or 40us, in ns; without a unit, it is in seconds.
+    """A time such as 12.5s, 12.5 (seconds), 12,500 ms or 40us, in ns.
 
     Raises:
-        TraceqlError: it is no time, or not a whole number of ns.
+        TraceqlError: it is not a time, or not a whole number of ns.
     """
     found = _TIME.fullmatch(text)
     places = _PLACES.get(found[2].lower()) if found else None
@@ -31,15 +31,15 @@ def nanoseconds(text: str) -> int:
     return int(ns)
 
 
-def seconds(ns: int) -> str:
-    """A time in seconds to the microsecond, with three decimals at least: 12.500 s."""
+def format_seconds(ns: int) -> str:
+    """A time in seconds to the microsecond, with at least three decimals: 12.500 s."""
     whole, rest = divmod((ns + 500) // 1000, 10**6)
     digits = f"{rest:06d}".rstrip("0").ljust(3, "0")
     return f"{whole:,}.{digits} s"
 
 
-def option(ns: int) -> str:
-    """A time as an option takes it, exactly: 12.5s, 250us, 7ns."""
+def format_option(ns: int) -> str:
+    """An exact time for an option: 12.5s, 250us, 7ns."""
     if ns % 10**6 == 0:
         return f"{Decimal(ns).scaleb(-9).normalize():f}s"
     return f"{ns // 1000}us" if ns % 1000 == 0 else f"{ns}ns"
@@ -49,17 +49,17 @@ _STEPS = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One of a span of time, steps, and a sample.
+class ExcerptSelection:
+    """A span of time, steps, or a sample.
 
     Attributes:
         from_ns: start of the span, ns since the run's first event; None for the first event.
-        to_ns: its end, which is not in it; None for the end of the recording.
+        to_ns: its exclusive end; None for the end of the recording.
         steps: the first and the last step (step.step_id).
-        sample: every Nth iteration of each phase.
+        sample: N selects every Nth iteration of each phase.
 
     Raises:
-        TraceqlError: it is none or several of them, or an empty one.
+        TraceqlError: none or several of them are set, or the selection is empty.
     """
 
     from_ns: int | None = None
@@ -68,14 +68,15 @@ class Choice:
     sample: int | None = None
 
     def __post_init__(self) -> None:
-        ways = [self.is_span, self.steps is not None, self.sample is not None]
-        if sum(ways) != 1:
+        is_span = self.from_ns is not None or self.to_ns is not None
+        if [is_span, self.steps is not None, self.sample is not None].count(True) != 1:
             raise TraceqlError(
-                "say which part: --from and --to, or --steps, or --sample; one of the three"
+                "select a part: --from and --to, or --steps, or --sample; one of the three"
             )
         if self.from_ns is not None and self.to_ns is not None and self.from_ns >= self.to_ns:
             raise TraceqlError(
-                f"the window is empty: from {option(self.from_ns)} to {option(self.to_ns)}"
+                f"the window is empty: from {format_option(self.from_ns)} to "
+                f"{format_option(self.to_ns)}"
             )
         if self.steps is not None and self.steps[0] > self.steps[1]:
             raise TraceqlError(
@@ -85,58 +86,44 @@ class Choice:
             raise TraceqlError(f"a sample of every {self.sample}th iteration; give a number from 1")
 
     @property
-    def is_span(self) -> bool:
-        return self.from_ns is not None or self.to_ns is not None
-
-    @property
     def options(self) -> str:
-        """The options of the command line that say the same."""
+        """The equivalent options of the command line."""
         if self.steps is not None:
             first, last = self.steps
             return f"--steps {first}" if first == last else f"--steps {first}-{last}"
         if self.sample is not None:
             return f"--sample {self.sample}"
-        start = "" if self.from_ns is None else f"--from {option(self.from_ns)}"
-        end = "" if self.to_ns is None else f"--to {option(self.to_ns)}"
+        start = "" if self.from_ns is None else f"--from {format_option(self.from_ns)}"
+        end = "" if self.to_ns is None else f"--to {format_option(self.to_ns)}"
         return f"{start} {end}".strip()
 
 
-def chosen(
+def parse_selection(
     start: str | None, end: str | None, steps: str | None, sample: int | None
-) -> Choice | None:
-    """What options say; None if there are none.
-
-    Args:
-        start: of --from, such as 12.5s.
-        end: of --to.
-        steps: of --steps: one step, or the first and the last one, such as 100-110.
+) -> ExcerptSelection | None:
+    """The selection of the options --from, --to, --steps and --sample; None without options.
 
     Raises:
         TraceqlError: a value cannot be read, or they contradict each other.
     """
     if start is None and end is None and steps is None and sample is None:
         return None
-    return Choice(
+    return ExcerptSelection(
         None if start is None else nanoseconds(start),
         None if end is None else nanoseconds(end),
-        None if steps is None else step_range(steps),
+        None if steps is None else _step_range(steps),
         sample,
     )
 
 
-def step_range(text: str) -> tuple[int, int]:
-    """The first and the last step of a text such as 100 or 100-110.
-
-    Raises:
-        TraceqlError: it is neither.
-    """
+def _step_range(text: str) -> tuple[int, int]:
+    """The first and the last step of a text such as 100 or 100-110."""
     found = _STEPS.fullmatch(text)
     if found is None:
         raise TraceqlError(f"'{text}' is neither a step nor a range of steps; write 100 or 100-110")
     return int(found[1]), int(found[2] or found[1])
 
 
-# The whole recording, or what an excerpt has of it.
 _EXTENT = """
     SELECT MIN(ts), MAX(end_ts)
     FROM (
@@ -152,14 +139,14 @@ _SPAN = """
 """
 # An event that ends a step may have no duration; so a window ends 1 ns after its last step.
 _ITERATIONS = """
-    WITH chosen AS ({chosen})
+    WITH selected AS ({selected})
     SELECT
         step.rank,
         LEAST(MIN(step.ts), MIN(step.gpu_ts)) AS from_ts,
         GREATEST(MAX(step.ts + GREATEST(step.dur, 0)), MAX(step.gpu_ts + step.gpu_dur)) + 1 AS to_ts
     FROM source.step
     INNER JOIN source.aligned_step USING (step_id)
-    INNER JOIN chosen USING (iteration)
+    INNER JOIN selected USING (iteration)
     GROUP BY {each}
     HAVING from_ts IS NOT NULL
 """
@@ -177,16 +164,16 @@ _SAMPLED = """
     )
     QUALIFY (ROW_NUMBER() OVER (PARTITION BY phase ORDER BY iteration) - 1) % $sample = 0
 """
-# Windows of a rank that meet or overlap become one, as nothing may be in two of them.
+# Windows of a rank that touch or overlap are merged, so that no row is in two of them.
 _CREATE = """
     CREATE TABLE internal.excerpt_window AS
-    WITH asked AS ({asked}),
+    WITH requested AS ({requested}),
     marked AS (
         SELECT *, COALESCE(from_ts > MAX(to_ts) OVER (
             PARTITION BY rank ORDER BY from_ts, to_ts
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ), TRUE) AS is_new
-        FROM asked
+        FROM requested
     ),
     numbered AS (
         SELECT
@@ -221,7 +208,7 @@ _OF_EXCERPT = """
 _STEP_RANGES = """
     SELECT rank, MIN(step_id), MAX(step_id) FROM source.step GROUP BY rank ORDER BY rank
 """
-_MOST_RANGES = 4  # that a message names
+_MOST_RANGES = 4  # in a message
 
 
 @dataclass(frozen=True)
@@ -232,15 +219,11 @@ class Extent:
     last_ts: int
 
     def __str__(self) -> str:
-        return f"{seconds(self.first_ts)} to {seconds(self.last_ts)}"
+        return f"{format_seconds(self.first_ts)} to {format_seconds(self.last_ts)}"
 
 
 def extent_of_source(con: duckdb.DuckDBPyConnection, name: str) -> Extent:
-    """When the attached source begins and ends.
-
-    Raises:
-        TraceqlError: nothing in it has a time.
-    """
+    """Start and end of the attached source; raises TraceqlError if it has no events."""
     ((first, last),) = con.execute(_EXTENT).fetchall()
     if first is None:
         raise TraceqlError(f"{name} has no events, so there is nothing to cut out of it")
@@ -248,36 +231,36 @@ def extent_of_source(con: duckdb.DuckDBPyConnection, name: str) -> Extent:
 
 
 def create_windows(
-    con: duckdb.DuckDBPyConnection, choice: Choice, extent: Extent, *, of_excerpt: bool
+    con: duckdb.DuckDBPyConnection, selection: ExcerptSelection, extent: Extent, *, of_excerpt: bool
 ) -> None:
-    """Creates the table excerpt_window: number, rank, ts, dur; those of a rank do not overlap.
+    """Creates the table excerpt_window: number, rank, ts, dur, without overlap in a rank.
 
     Raises:
-        TraceqlError: there is no such time or step; the message says what there is.
+        TraceqlError: there is no such time or step; the message has those that exist.
     """
-    asked, parameters = _asked(con, choice, extent)
+    requested, parameters = _requested(con, selection, extent)
     allowed = _OF_EXCERPT if of_excerpt else _OF_RUN
-    con.execute(_CREATE.format(asked=asked, allowed=allowed), parameters)
+    con.execute(_CREATE.format(requested=requested, allowed=allowed), parameters)
 
 
-def _asked(
-    con: duckdb.DuckDBPyConnection, choice: Choice, extent: Extent
+def _requested(
+    con: duckdb.DuckDBPyConnection, selection: ExcerptSelection, extent: Extent
 ) -> tuple[str, dict[str, int]]:
-    if choice.steps is not None:
-        first, last = choice.steps
+    if selection.steps is not None:
+        first, last = selection.steps
         _require_steps(con, first, last)
-        of_steps = _ITERATIONS.format(chosen=_OF_STEPS, each="step.rank")
+        of_steps = _ITERATIONS.format(selected=_OF_STEPS, each="step.rank")
         return of_steps, {"first": first, "last": last}
-    if choice.sample is not None:
+    if selection.sample is not None:
         if not con.execute("FROM source.step WHERE source <> 'trace' LIMIT 1").fetchall():
             raise TraceqlError("the recording has no steps to sample; give --from and --to")
-        sampled = _ITERATIONS.format(chosen=_SAMPLED, each="step.rank, iteration")
-        return sampled, {"sample": choice.sample}
-    start = extent.first_ts if choice.from_ns is None else choice.from_ns
-    end = extent.last_ts + 1 if choice.to_ns is None else choice.to_ns
+        sampled = _ITERATIONS.format(selected=_SAMPLED, each="step.rank, iteration")
+        return sampled, {"sample": selection.sample}
+    start = extent.first_ts if selection.from_ns is None else selection.from_ns
+    end = extent.last_ts + 1 if selection.to_ns is None else selection.to_ns
     if start > extent.last_ts or end <= extent.first_ts or start >= end:
-        before = "" if choice.to_ns is None else f" before {seconds(end)}"
-        raise TraceqlError(f"nothing from {seconds(start)} on{before}: there is {extent}")
+        before = "" if selection.to_ns is None else f" before {format_seconds(end)}"
+        raise TraceqlError(f"nothing from {format_seconds(start)} on{before}: there is {extent}")
     return _SPAN, {"from_ns": start, "to_ns": min(end, extent.last_ts + 1)}
 
 

@@ -15,7 +15,7 @@ _SUFFIXES = (".json", *(f".json{packing.suffix}" for packing in Packing))
 
 
 def _recognises(path: Path) -> bool:
-    """JSON is recognized by how the file begins, whatever its name is."""
+    """Whether a file is JSON by its name or its first bytes."""
     return path.name.endswith(_SUFFIXES) or begins_like_json(path)
 
 

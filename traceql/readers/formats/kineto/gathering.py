@@ -1,4 +1,4 @@
-"""Collects events into columns, with the tracks and the ends of flows."""
+"""Collects events into columns, numbers tracks, and pairs the ends of flows."""
 
 import json
 from collections import Counter, defaultdict
@@ -17,7 +17,6 @@ from traceql.readers.dialects.pytorch.vocabulary import Argument
 from traceql.readers.flows import EndKind, Flows
 from traceql.readers.formats.kineto.kineto_json import ABSENT, Batch, Event, Raw, event_in
 from traceql.readers.formats.kineto.scanner import (
-    Coded,
     Scanned,
     ScannedEnds,
     ScannedSlices,
@@ -58,13 +57,9 @@ def durations(texts: Sequence[Raw]) -> Int64s:
         return nanoseconds([_ZERO_TEXT if bytes(t) in _NO_DURATION else t for t in texts])
 
 
-# Metadata events by name, and the argument that holds the value.
-_OF_PROCESS = {
-    "process_name": "name",
-    "process_labels": "labels",
-    "process_sort_index": "sort_index",
-}
-_OF_THREAD = {"thread_name": "name", "thread_sort_index": "sort_index"}
+# Metadata events by name, with the argument that has the value.
+_PROCESS = {"process_name": "name", "process_labels": "labels", "process_sort_index": "sort_index"}
+_THREAD = {"thread_name": "name", "thread_sort_index": "sort_index"}
 
 
 class TrackNumbers:
@@ -78,34 +73,31 @@ class TrackNumbers:
         return self._numbers.of([(e.pid, e.tid) for e in events])
 
     def recoding(self) -> Recoding:
-        """For codes of pairs in another list."""
+        """Maps codes of pairs in another list to tracks."""
         return Recoding(self._numbers)
 
     def numbered(self, pairs: Sequence[tuple[Any, Any]], codes: Int64s) -> Int64s:
-        """The track of each pair, given as a position in `pairs`; pairs not used get no track."""
+        """The track of each pair, given as a position in `pairs`; unused pairs get no track."""
         distinct, place = np.unique(codes, return_inverse=True)
         return self._numbers.of([pairs[code] for code in distinct.tolist()])[place]
 
     def merged(self, others: "TrackNumbers") -> Int64s:
-        """The number here of each track of another part of the file, which may be new."""
+        """The number here of each track of another part of the file; new tracks are added."""
         return self._numbers.of(list(others._numbers))
 
     def known(self, pairs: Sequence[tuple[Any, Any]]) -> Int64s:
-        """The track of each pair; -1 for pairs that have none yet."""
+        """The track of each pair; -1 for pairs without one."""
         return np.array([self._numbers.get(pair, -1) for pair in pairs], np.int64)
 
     def named(self, metadata: Sequence[Event]) -> list[Track]:
-        """All tracks by number, with what the metadata events of the file say about them.
-
-        They include tracks that have a name but no events.
-        """
+        """All tracks by number, with their names; tracks with a name but no events are included."""
         processes: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         threads: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         for event in metadata:
-            if event.name in _OF_PROCESS:
-                processes[event.pid][str(event.name)] = _argument(event, _OF_PROCESS)
-            elif event.name in _OF_THREAD:
-                threads[event.pid, event.tid][str(event.name)] = _argument(event, _OF_THREAD)
+            if event.name in _PROCESS:
+                processes[event.pid][str(event.name)] = _argument(event, _PROCESS)
+            elif event.name in _THREAD:
+                threads[event.pid, event.tid][str(event.name)] = _argument(event, _THREAD)
         for pair in threads:
             self._numbers.setdefault(pair, len(self._numbers))
         for pid in processes.keys() - {pid for pid, _ in self._numbers}:
@@ -125,8 +117,8 @@ class TrackNumbers:
 
 
 def unread(metadata: Sequence[Event]) -> int:
-    """The number of metadata events whose content is not in any column."""
-    return sum(e.name not in _OF_PROCESS and e.name not in _OF_THREAD for e in metadata)
+    """The number of metadata events that are not in any column."""
+    return sum(e.name not in _PROCESS and e.name not in _THREAD for e in metadata)
 
 
 def _argument(event: Event, names: Mapping[str, str]) -> Any:
@@ -136,15 +128,14 @@ def _argument(event: Event, names: Mapping[str, str]) -> Any:
         return None
 
 
-_ZERO = Raw(b"0")
 END = pa.schema(
     [
         ("ts", pa.int64()),  # ns
-        ("phase", pa.int64()),  # place in FLOW_ENDS
-        ("is_late", pa.bool_()),  # whether it is bound to the slice that begins next
-        ("family", pa.int64()),  # name and category of its flow, as a number
+        ("phase", pa.int64()),  # index in FLOW_ENDS
+        ("is_late", pa.bool_()),  # whether it is bound to the next slice
+        ("family", pa.int64()),  # number of the name and category of its flow
         ("id", pa.binary()),  # of its flow, as in the file
-        ("place", pa.int64()),  # process and thread, as a number
+        ("place", pa.int64()),  # number of the process and thread
     ]
 )
 
@@ -162,14 +153,13 @@ class FlowEnds:
         self._scanned_places = Recoding(self._places)
 
     def add(self, events: Sequence[Event]) -> None:
-        """Appends ends. Two ids are the same if their text in the file is the same."""
+        """Appends ends; ids are equal if their text in the file is equal."""
         self._kind.append(self._kind_codes(events))
-        self._id.append(self._ids.of([bytes(e.id or _ZERO) for e in events]))
+        self._id.append(self._ids.of([bytes(e.id or _ZERO_TEXT) for e in events]))
         self._ts.append(times(events))
         self._place.append(self._places.of([(e.pid, e.tid) for e in events]))
 
     def add_scanned(self, ends: ScannedEnds) -> None:
-        """Appends ends, as `add` does."""
         described = (ends.phase, ends.name, ends.cat, ends.binding)
         rows, place = distinct_rows([one.codes for one in described])
         kinds = [
@@ -193,8 +183,8 @@ class FlowEnds:
         """The ends in the order of the file, with the columns of `END`.
 
         Args:
-            families: numbers the names and categories of flows, also for other sections of a file.
-            places: numbers the processes and threads of ends likewise.
+            families: numbers the names and categories of flows in all sections of a file.
+            places: numbers the processes and threads of ends in all sections.
         """
         kind, kinds = concatenated(self._kind), list(self._kinds)
         phase = np.array([FLOW_ENDS.index(phase) for phase, *_ in kinds], np.int64)
@@ -212,7 +202,7 @@ class FlowEnds:
         return pa.table(of_columns, schema=END)
 
     def flows(self, slices: Timeline) -> Flows:
-        """All flows that begin; the profiler also writes ends of flows that never began."""
+        """All flows that begin; the profiler also writes ends of flows without a begin."""
         kinds, kind = list(self._kinds), concatenated(self._kind)
         phase = np.array([FLOW_ENDS.index(phase) for phase, *_ in kinds], np.int64)[kind]
         number = _flow_numbers(kinds, kind, concatenated(self._id))
@@ -230,17 +220,16 @@ def _flow_numbers(kinds: Sequence[EndKind], kind: Int64s, ids: Int64s) -> Int64s
     family = families.of([(name, cat) for _, name, cat, _ in kinds])
     if len(families) <= 1:
         return ids
-    # Numbers without holes, because arrays are as long as the largest number.
+    # Dense numbers, because arrays are as long as the largest number.
     place: Int64s = np.unique(ids * len(families) + family[kind], return_inverse=True)[1]
     return place
 
 
 class Gathered:
-    """Events of a file: slices, instants and flow ends each in their own columns.
+    """The slices, instants and flow ends of a file or a section, in columns.
 
     Args:
-        batches: all events, or those of a section of the file.
-        tracks: numbers the tracks, also those of the sections before.
+        tracks: the numbers of tracks in earlier sections.
     """
 
     def __init__(self, batches: Iterable[Batch], tracks: TrackNumbers | None = None) -> None:
@@ -258,7 +247,7 @@ class Gathered:
                 self._add(batch)
 
     def _add_scanned(self, batch: Scanned) -> None:
-        # All tracks are numbered first, which is in the order of the file.
+        # All tracks are numbered first, in the order of the file.
         self._scanned_tracks.of(batch.tracks, np.arange(len(batch.tracks)))
         if len(batch.slices):
             self.slices.add_scanned(batch.slices, self._scanned_tracks)
@@ -276,7 +265,7 @@ class Gathered:
             (complete if event.ph == COMPLETE else others).append(event)
         points = [event for event in others if event.ph in INSTANTS]
         ends = [event for event in others if event.ph in FLOW_ENDS]
-        if points:  # tracks are numbered in the order of the file, however it is cut into batches
+        if points:  # tracks are numbered in the order of the file, independently of batches
             self.tracks.of([e for e in events if e.ph == COMPLETE or e.ph in INSTANTS])
         if complete:
             self.slices.add(complete)
@@ -302,7 +291,6 @@ class EventColumns:
         self._args = Texts()
 
     def add(self, events: Sequence[Event]) -> None:
-        """Appends events, in the order of the file."""
         self._add_places(events)
         self._args.add([e.args for e in events])
 
@@ -364,10 +352,9 @@ class SliceColumns(EventColumns):
         self._added += len(events)
 
     def add_scanned(self, slices: ScannedSlices, tracks: Recoding) -> None:
-        """Appends slices, as `add` does."""
-        self._name.append(_codes(slices.name, self._scanned_names))
-        self._cat.append(_codes(slices.cat, self._scanned_cats))
-        self._track.append(_codes(slices.track, tracks))
+        self._name.append(self._scanned_names.of(slices.name.values, slices.name.codes))
+        self._cat.append(self._scanned_cats.of(slices.cat.values, slices.cat.codes))
+        self._track.append(tracks.of(slices.track.values, slices.track.codes))
         self._ts.append(slices.ts)
         self._dur.append(slices.dur)
         self._counted_dur.append(counted_ns_of_list(slices.dur_texts))
@@ -381,9 +368,9 @@ class SliceColumns(EventColumns):
         self._added += len(slices)
 
     def _on_gpu(self) -> Int64s:
-        """The positions of the GPU activities of the last batch.
+        """The positions of the GPU activities in the last batch.
 
-        Only categories that are new are looked at: a file may have as many of them as events.
+        Only new categories are checked: a file may have as many categories as events.
         """
         new = len(self._cats) - self._cats_seen
         for code, cat in zip(count(len(self._cats) - 1, -1), islice(reversed(self._cats), new)):
@@ -399,7 +386,7 @@ class SliceColumns(EventColumns):
 
     @property
     def counted_dur(self) -> Int64s:
-        """The same durations as the ledger counts them (see counted_ns)."""
+        """The durations as the ledger counts them (see counted_ns)."""
         return concatenated(self._counted_dur)
 
     @property
@@ -414,10 +401,6 @@ class SliceColumns(EventColumns):
     def activity(self) -> pa.Table:
         """One row per GPU activity."""
         return pa.concat_tables(self._activity).combine_chunks()
-
-
-def _codes(column: Coded, recoding: Recoding) -> Int64s:
-    return recoding.of(column.values, column.codes)
 
 
 def _dictionary(distinct: DistinctValues, codes: Sequence[Int64s]) -> pa.DictionaryArray:

@@ -21,7 +21,7 @@ from traceql.readers.unpacked import pieces
 _NON_FINITE = re.compile(
     rb"(?<=[:,\[\s])(?:-?NaN|-?Infinity|-?nan|-?inf)(?=\s*[,}\]])",
 )
-_SPELLED_OUT = "traceql.spelled_out"
+_ESCAPED = "traceql.escaped"
 _QUOTE_OR_ESCAPE = re.compile(rb'\\.|"', re.DOTALL)
 _ESCAPES = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair: kept
@@ -32,35 +32,30 @@ _ESCAPES = re.compile(
 
 
 def repaired_json(text: bytes) -> bytes:
-    """`text` with non-finite numbers in quotes and lone surrogates spelled out."""
+    """`text` with non-finite numbers in quotes and lone surrogates escaped."""
     if b"\\u" in text:
-        text = _ESCAPES.sub(_spell_lone_surrogate, text)
+        text = _ESCAPES.sub(lambda found: b"\\\\" + found[1] if found[1] else found[0], text)
     return _quote_non_finite(text)
 
 
 def valid_utf8(text: bytes) -> bytes:
-    """`text` with all bytes that are not UTF-8 spelled out."""
+    """`text` with all bytes that are not UTF-8 escaped."""
     if text.isascii():
         return text
     try:
         text.decode()
     except UnicodeDecodeError:
-        return text.decode(errors=_SPELLED_OUT).encode()
+        return text.decode(errors=_ESCAPED).encode()
     return text
 
 
-def _spell_out(error: UnicodeError) -> tuple[str, int]:
+def _escape(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
     wrong = error.object[error.start : error.end]
     return "".join(f"\\\\x{byte:02x}" for byte in wrong), error.end
 
 
-codecs.register_error(_SPELLED_OUT, _spell_out)
-
-
-def _spell_lone_surrogate(escape: re.Match[bytes]) -> bytes:
-    lone: bytes | None = escape[1]
-    return escape[0] if lone is None else b"\\\\" + lone
+codecs.register_error(_ESCAPED, _escape)
 
 
 def _quote_non_finite(text: bytes) -> bytes:
@@ -91,8 +86,8 @@ Parsed = TypeVar("Parsed")
 Cut = TypeVar("Cut", bound=Sized)
 ABSENT = Raw(b"")
 _BATCH_BYTES = 1 << 20  # small enough that the events of a batch stay in the CPU's cache
-_SCANNED_BYTES = 64 << 20  # of a file; with fewer, the scanner saves no tenth of a whole load
-_KEY = rb'"%b"\s*:' % b"".join(  # "traceEvents", of which each letter may be escaped
+_SCANNED_BYTES = 64 << 20  # in a smaller file, the scanner saves less than a tenth of a load
+_KEY = rb'"%b"\s*:' % b"".join(  # "traceEvents", whose letters may be escaped
     rb"(?:%c|\\u00(?i:%02x))" % (letter, letter) for letter in b"traceEvents"
 )
 _OPENING = re.compile(_KEY + rb"\s*\[")
@@ -105,7 +100,7 @@ _EVENT = re.compile(r"(\$(?:\.traceEvents)?\[)(\d+)")
 
 
 class Event(msgspec.Struct, gc=False):
-    """A trace event. Times, ids and arguments stay as they are written in the file."""
+    """A trace event; times, ids and arguments keep their text in the file."""
 
     ph: str = ""
     name: Scalar = ""
@@ -141,21 +136,19 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
 class KinetoJson:
-    """A trace file. Iterating over it yields all its events in the order of the file, in batches.
+    """A trace file; iterating over it yields batches of events in the order of the file.
 
-    `scanned()` does the same, with columns instead of events where that is possible, which takes
-    little more than half of the time in large files.
+    `scanned()` yields columns instead of events where possible, in about half the time.
 
     Raises:
-        TraceCorrupt: the file is truncated or not a trace. The message says which and what to do;
-            it does not name the file.
+        TraceCorrupt: the file is truncated or not a trace; the message does not name the file.
     """
 
     def __init__(self, path: Path, texts: Iterable[bytes] | None = None) -> None:
-        """Takes a file, or the texts to read instead of it, in small pieces."""
+        """Takes a file, or the pieces of text to read instead."""
         self._path = path
         self._texts = _text_pieces(path) if texts is None else texts
-        self.metadata: dict[str, Any] = {}  # top-level keys but traceEvents, set at the end
+        self.metadata: dict[str, Any] = {}  # top-level keys without traceEvents, set at the end
 
     def __iter__(self) -> Iterator[list[Event]]:
         return self._batches(_cut_batch)
@@ -166,9 +159,9 @@ class KinetoJson:
         return self._batches(partial(_scan_batch, found) if found else _cut_batch)
 
     def _batches(self, cut: Callable[[bytearray], Cut | None]) -> Iterator[Cut | list[Event]]:
-        """Parses the text read so far up to the end of an event, and keeps the rest for later.
+        """Parses the text up to the end of an event, and keeps the rest for the next batch.
 
-        If no event seems to end in it, the text is doubled before the next attempt.
+        If no end of an event is found, the text is doubled before the next attempt.
         """
         text, head, taken = bytearray(), b"", _Taken()
         enough = _BATCH_BYTES
@@ -211,11 +204,11 @@ def _text_pieces(path: Path) -> Iterator[bytes]:
 
 
 def _in_file(error: msgspec.DecodeError, head_bytes: int, taken: _Taken) -> str:
-    """The error in the text behind `taken` and the head, with its position in the file."""
+    """The error in the last part of the text, with its position in the file."""
 
     def byte(found: re.Match[str]) -> str:
-        place = int(found[1])
-        return f"(byte {place + (taken.bytes if place >= head_bytes else 0)})"
+        at = int(found[1])
+        return f"(byte {at + (taken.bytes if at >= head_bytes else 0)})"
 
     reason = _BYTE.sub(byte, str(error))
     reason = _EVENT.sub(lambda found: f"{found[1]}{int(found[2]) + taken.events}", reason)
@@ -225,7 +218,7 @@ def _in_file(error: msgspec.DecodeError, head_bytes: int, taken: _Taken) -> str:
 
 
 def _parsed(text: bytes, parse: Callable[[bytes], Parsed]) -> Parsed:
-    """The result of `parse` for a text, which is repaired if it cannot be parsed as it is."""
+    """The result of `parse` for a text, which is repaired if necessary."""
     text = valid_utf8(text)
     try:
         return parse(text)
@@ -234,13 +227,13 @@ def _parsed(text: bytes, parse: Callable[[bytes], Parsed]) -> Parsed:
 
 
 def _cut_head(text: bytearray) -> bytes:
-    """Cuts off and returns what precedes the events; empty if their beginning is not certain."""
+    """Cuts off and returns the text before the events; empty if their start is uncertain."""
     if _is_array(text):
         end = text.index(b"[") + 1
     else:
         openings = islice(_OPENING.finditer(text), _CUTS_TRIED)
         ends = [found.end() for found in openings]
-        del openings  # its matches keep the text locked
+        del openings  # its matches lock the text
         end = next((end for end in ends if _opens_events(text[:end])), 0)
     head = bytes(text[:end])
     del text[:end]
@@ -250,14 +243,14 @@ def _cut_head(text: bytearray) -> bytes:
 def _cut_batch(text: bytearray) -> list[Event] | None:
     """Cuts off and parses about three quarters of the text; None if no cut succeeds.
 
-    A cut is tried in front of each object that begins with the same key as the first event. The cut
-    is right if the batch parses: inside an event it would leave a brace, bracket or quote open.
+    It tries to cut before each object with the same first key as the first event. The cut is right
+    if the batch parses: a cut inside an event leaves a brace, bracket or quote open.
     """
     begins = _FIRST_KEY.search(text)
     if begins is None:
         return None
     key = re.escape(begins[1] or b"")
-    del begins  # it keeps the text locked
+    del begins  # it locks the text
     shift = len(text) * 3 // 4
     seams = re.finditer(rb"\}\s*,\s*(?=\{\s*%b)" % key, text[shift:])
     for seam in islice(seams, _CUTS_TRIED):
@@ -271,7 +264,7 @@ def _cut_batch(text: bytearray) -> list[Event] | None:
 
 
 def _scan_batch(scanner: Scanner, text: bytearray) -> Batch | None:
-    """Cuts off and scans events; those that the scanner does not know are parsed."""
+    """Cuts off and scans events; those that the scanner does not support are parsed."""
     if scanner.has_ended:
         return None
     found = scanner.scan(text)
@@ -280,7 +273,6 @@ def _scan_batch(scanner: Scanner, text: bytearray) -> Batch | None:
 
 
 def event_in(text: bytes) -> Event:
-    """The event in a text that is known to be one."""
     return _EVENT_ALONE.decode(text)
 
 
@@ -298,7 +290,7 @@ def _is_array(text: bytes | bytearray) -> bool:
 
 
 def _first_byte(text: bytes | bytearray) -> bytes:
-    """The first byte that is not white space; empty if there is none."""
+    """The first byte that is not white space, if any."""
     found = _FIRST_BYTE.match(text)
     return bytes(found[1]) if found else b""
 
@@ -320,18 +312,13 @@ def _metadata(text: bytes) -> dict[str, Any]:
     given = _OBJECT.decode(text)
     try:
         return {key: json.loads(bytes(raw)) for key, raw in given.items() if key != "traceEvents"}
-    except ValueError:  # of Python, which limits the digits because it takes quadratic time
+    except ValueError:  # Python limits the digits, because parsing them takes quadratic time
         digits = sys.get_int_max_str_digits()
         raise TraceCorrupt(f"its metadata has a number of more than {digits} digits") from None
 
 
 def _require_one_list(text: bytes) -> None:
-    """Raises TraceCorrupt if the events are given twice, since a parser would keep the last."""
-    outermost: list[tuple[str, Any]] = []  # ends up with the outermost object, which closes last
-
-    def noted(pairs: list[tuple[str, Any]]) -> None:
-        outermost[:] = pairs
-
-    json.loads(text, object_pairs_hook=noted, parse_int=str)
-    if [key for key, _ in outermost].count("traceEvents") > 1:
+    """Raises TraceCorrupt if there are two lists of events; a parser would keep the last."""
+    pairs = json.loads(text, object_pairs_hook=list, parse_int=str)
+    if [key for key, _ in pairs].count("traceEvents") > 1:
         raise TraceCorrupt('"traceEvents" appears twice; remove one of the two lists of events')

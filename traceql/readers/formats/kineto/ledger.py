@@ -1,4 +1,4 @@
-"""What the reader of JSON traces counts and states about a file, for the ledger."""
+"""Counts of a JSON trace, and checks of its load, for the ledger."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class Counts:
         self._dur: Counter[str] = Counter()  # ns, computed independently of the slices' durations
 
     def add(self, columns: Gathered) -> None:
-        """Takes the events of a file, or of a section of it."""
+        """Adds the events of a file or a section."""
         self.phases += columns.phases
         cats = columns.slices.cat
         names = cats.dictionary.fill_null("").to_pylist()  # NULL and "" have the same name
@@ -40,7 +40,7 @@ class Counts:
                 self._dur[name] += ns
 
     def include(self, other: "Counts") -> None:
-        """Takes the events of another part of the file."""
+        """Adds the events of another part of the file."""
         self.phases += other.phases
         self._slices += other._slices
         self._dur.update(other._dur)  # durations may be negative
@@ -55,13 +55,6 @@ class Counts:
             if phase != COMPLETE:
                 rows.append({"phase": phase, "cat": "", "events": events, "dur": 0})
         return pa.Table.from_pylist(rows, COUNT)
-
-
-def counted(columns: Gathered) -> Counts:
-    """The counts of a whole file."""
-    found = Counts()
-    found.add(columns)
-    return found
 
 
 _OVERLAPPING = (
@@ -81,31 +74,21 @@ _NESTED = "events whose parent was computed without the trace processor; all eve
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was found in a file.
-
-    Attributes:
-        slices: all of them.
-        overlapping: slices that begin inside another one of their track and end after it.
-        negative: slices with a negative duration.
-        arrows: flows that are loaded.
-        finishes: ends of flows whose begin is in the file.
-        metadata: metadata events.
-        unread: those of them whose content is in no column.
-    """
+class Totals:
+    """The numbers of a file in the ledger."""
 
     slices: int
-    overlapping: int
-    negative: int
-    arrows: int
-    finishes: int
-    metadata: int
-    unread: int
+    overlapping: int  # slices that begin inside another one of their track and end after it
+    negative: int  # slices with a negative duration
+    arrows: int  # flows that are loaded
+    finishes: int  # ends of flows whose begin is in the file
+    metadata: int  # metadata events
+    unread: int  # metadata events that are not in any column
 
 
 def remarks(columns: Gathered, slices: Timeline, flows: Flows, nested: Nesting) -> Iterator[Remark]:
-    """Those about a file that was nested by a trace processor, all at once."""
-    found = Found(
+    """The checks of a file that the trace processor nested."""
+    totals = Totals(
         slices=len(slices),
         overlapping=int((slices.lane > 0).sum()),
         negative=int((slices.dur < 0).sum()),
@@ -114,27 +97,24 @@ def remarks(columns: Gathered, slices: Timeline, flows: Flows, nested: Nesting) 
         metadata=columns.phases[METADATA],
         unread=unread(columns.about_tracks),
     )
-    return stated(found, by_engine(nested.engine))
+    # The trace processor reports every event that it drops.
+    engine = f"errors reported by {nested.engine}"
+    return _remarks(totals, Remark("trace processor errors", 0, 0, True, engine))
 
 
-def by_engine(engine: str) -> Remark:
-    """How slices got their parents: by a trace processor, which drops no event without saying."""
-    return Remark("trace processor errors", 0, 0, True, f"errors reported by {engine}")
+def streamed_remarks(totals: Totals, nested: int) -> Iterator[Remark]:
+    """The checks of a file that was nested without the trace processor."""
+    is_ok = nested == totals.slices
+    return _remarks(totals, Remark("nested events", nested, totals.slices, is_ok, _NESTED))
 
 
-def by_streaming(nested: int, slices: int) -> Remark:
-    """How slices got their parents: one after the other, without a trace processor."""
-    return Remark("nested events", nested, slices, nested == slices, _NESTED)
-
-
-def stated(found: Found, nested: Remark) -> Iterator[Remark]:
-    """Those that every file gets, and those about something that the file has."""
-    yield Remark("overlapping events", found.overlapping, found.slices, None, _OVERLAPPING)
+def _remarks(totals: Totals, nested: Remark) -> Iterator[Remark]:
+    yield Remark("overlapping events", totals.overlapping, totals.slices, None, _OVERLAPPING)
     yield nested
-    arrows, ends = found.arrows, found.finishes
+    arrows, ends = totals.arrows, totals.finishes
     yield Remark("flows bound to slices", arrows, ends, True if arrows == ends else None, _ARROWS)
-    if found.metadata:
-        read = found.metadata - found.unread
-        yield Remark("metadata events", read, found.metadata, not found.unread, _METADATA)
-    if found.negative:
-        yield Remark("negative durations", found.negative, found.slices, False, _NEGATIVE)
+    if totals.metadata:
+        read = totals.metadata - totals.unread
+        yield Remark("metadata events", read, totals.metadata, not totals.unread, _METADATA)
+    if totals.negative:
+        yield Remark("negative durations", totals.negative, totals.slices, False, _NEGATIVE)

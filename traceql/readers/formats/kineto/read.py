@@ -1,4 +1,4 @@
-"""Reads a JSON trace: parses it, lets the trace processor nest the slices, builds the tables."""
+"""Reads a JSON trace: parses it, nests the slices with the trace processor, builds the tables."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from traceql.readers.asked_nesting import nesting
 from traceql.readers.flows import Flows
 from traceql.readers.formats.kineto.gathering import Gathered
 from traceql.readers.formats.kineto.kineto_json import Event, KinetoJson
-from traceql.readers.formats.kineto.ledger import counted, remarks
+from traceql.readers.formats.kineto.ledger import Counts, remarks
 from traceql.readers.formats.kineto.times import Span
 from traceql.readers.nesting import Nesting
 from traceql.readers.remarks import remark_table
@@ -42,6 +42,9 @@ def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
     """The tables of a JSON trace of PyTorch's profiler, on CUDA or ROCm."""
     kineto = kineto_events(path)
     nested = nesting(kineto.slices, kineto.flows, kineto.tracks, trace_processor=trace_processor)
+    counts = Counts()
+    counts.add(kineto.columns)
+    checks = remarks(kineto.columns, kineto.slices, kineto.flows, nested)
     tables = {
         "slice": _slice_table(kineto, nested),
         "activity": kineto.columns.slices.activity,
@@ -49,10 +52,8 @@ def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
         "instant": instant_table(kineto),
         "counter": COUNTER.empty_table(),
         "track": track_table(kineto.tracks),
-        "count": counted(kineto.columns).table(),
-        "load_check": remark_table(
-            list(remarks(kineto.columns, kineto.slices, kineto.flows, nested))
-        ),
+        "count": counts.table(),
+        "load_check": remark_table(list(checks)),
     }
     return TraceTables(tables, kineto.metadata)
 
@@ -61,7 +62,7 @@ def kineto_events(path: Path, *, kept: Kept | None = None) -> KinetoEvents:
     """Parses a file and computes the times and tracks of its events.
 
     Args:
-        kept: takes events out of the batches that it wants to keep for itself; none by default.
+        kept: removes events from the batches; none by default.
 
     Raises:
         TraceCorrupt: the file is not a trace, is damaged, or has events without a time.
@@ -83,7 +84,7 @@ def kineto_events(path: Path, *, kept: Kept | None = None) -> KinetoEvents:
 
 
 def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:
-    """The file as JSON that the trace processor accepts, with times relative to `base_ns`."""
+    """The file as JSON for the trace processor, with times relative to `base_ns`."""
     kineto = kineto_events(path)
     slices, tracks = kineto.slices, kineto.tracks
     ids = feed.dense_ids(tracks, slices)

@@ -20,7 +20,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Coded:
-    """A column of texts and other values, as positions in a list that grows with the file."""
+    """A column of texts and other values, as indexes in a list that grows with the file."""
 
     codes: Int64s
     values: Sequence[Any]
@@ -28,17 +28,11 @@ class Coded:
 
 @dataclass(frozen=True)
 class ScannedSizes:
-    """An argument that is a list of at most three numbers: a grid or a block.
+    """An argument that is a list of at most three numbers: a grid or a block."""
 
-    Attributes:
-        values: an array of events and three numbers each.
-        lengths: how many of them count.
-        present: whether the event has the argument.
-    """
-
-    values: npt.NDArray[np.int32]
-    lengths: Int64s
-    present: Bools
+    values: npt.NDArray[np.int32]  # three numbers for each event
+    lengths: Int64s  # the number of valid ones
+    present: Bools  # whether the event has the argument
 
 
 @dataclass(frozen=True)
@@ -48,10 +42,10 @@ class ScannedSlices:
     Attributes:
         ts: start in the file's own time, ns.
         dur: ns; 0 if the file has none.
-        dur_texts: the durations as they are in the file, with a comma after each.
-        args: the arguments of all events, as JSON objects laid end to end.
-        args_sizes: the bytes of `args` that belong to each event; 0 if it has no arguments.
-        numbers: arguments that are whole numbers, and of which events they are.
+        dur_texts: the durations as text of the file, with a comma after each.
+        args: the concatenated arguments of all events, as JSON objects.
+        args_sizes: the bytes of `args` of each event; 0 if it has no arguments.
+        numbers: integer arguments, and which events have them.
         sizes: arguments that are lists.
     """
 
@@ -72,12 +66,7 @@ class ScannedSlices:
 
 @dataclass(frozen=True)
 class ScannedEnds:
-    """Ends of flows.
-
-    Attributes:
-        ts: in the file's own time, ns.
-        id: the id of each flow as it is in the file.
-    """
+    """Ends of flows; `ts` is in the file's own time, ns, and `id` its text in the file."""
 
     phase: Coded
     name: Coded
@@ -91,7 +80,7 @@ class ScannedEnds:
         return len(self.ts)
 
     def phases(self) -> Counter[str]:
-        """How many ends there are of each phase."""
+        """The number of ends of each phase."""
         codes, counts = np.unique(self.phase.codes, return_counts=True)
         letters = (self.phase.values[code] for code in codes.tolist())
         return Counter(dict(zip(letters, counts.tolist(), strict=True)))
@@ -102,10 +91,9 @@ class Scanned:
     """The events of a piece of a file.
 
     Attributes:
-        tracks: process and thread of all tracks so far that have slices or instants, in the order
-            of the file.
+        tracks: process and thread of all tracks of slices and instants so far, in file order.
         others: the texts of the events that are neither slices nor ends of flows.
-        consumed: how many bytes they are.
+        consumed: the size of all events, bytes.
     """
 
     slices: ScannedSlices
@@ -125,11 +113,7 @@ def number_column(slices: ScannedSlices, argument: Argument, rows: Int64s | slic
 
 
 def scanned_activities(slices: ScannedSlices, rows: Int64s, first: int) -> pa.Table:
-    """One row per slice in `rows`, NULL if an argument is missing.
-
-    Args:
-        first: the index, in the file, of the first slice.
-    """
+    """One row per slice in `rows`; `first` is the index in the file of the first slice."""
     columns = [
         pa.array(first + rows),
         number_column(slices, Argument.DEVICE, rows),
@@ -151,59 +135,29 @@ def _lists(sizes: ScannedSizes, rows: Int64s) -> pa.Array:
     )
 
 
-ROOM_BYTES = 1 << 21  # of the text that is scanned at once
+ROOM_BYTES = 1 << 21  # of the text in one scan
 _SCALAR: msgspec.json.Decoder[str | int | float | bool | None] = msgspec.json.Decoder(
     str | int | float | bool | None
 )
-# The arguments that scan.c knows, in its order.
+# The arguments of scan.c, in its order.
 NUMBERS = (
-    Argument.EXTERNAL_ID,
-    Argument.CORRELATION,
-    Argument.DEVICE,
-    Argument.STREAM,
-    Argument.BYTES,
-    Argument.GRAPH_NODE_ID,
+    *(Argument.EXTERNAL_ID, Argument.CORRELATION, Argument.DEVICE, Argument.STREAM),
+    *(Argument.BYTES, Argument.GRAPH_NODE_ID),
 )
 SIZES = (Argument.GRID, Argument.BLOCK)
-# What scan.c reports, in its order: numbers, and where columns are of slices, ends and others.
-_RESULTS = [
-    "consumed",
-    "slices",
-    "ends",
-    "others",
-    "args_size",
-    "durs_size",
-    "ids_size",
-    "args",
-    "durs",
-    "ids",
-    "s_name",
-    "s_cat",
-    "s_track",
-    "s_args",
-    "s_present",
-    "s_ts",
-    "s_dur",
-    "s_argument",
-    "s_grid",
-    "s_block",
-    "s_grid_size",
-    "s_block_size",
-    "e_phase",
-    "e_name",
-    "e_cat",
-    "e_binding",
-    "e_place",
-    "e_id",
-    "e_ts",
-    "o_at",
-    "o_size",
-]
+# The results of scan.c, in its order: numbers, and addresses of columns of slices, ends and others.
+_RESULTS = (
+    *("consumed", "slices", "ends", "others", "args_size", "durs_size", "ids_size"),
+    *("args", "durs", "ids", "s_name", "s_cat", "s_track", "s_args", "s_present"),
+    *("s_ts", "s_dur", "s_argument", "s_grid", "s_block", "s_grid_size"),
+    *("s_block_size", "e_phase", "e_name", "e_cat", "e_binding", "e_place", "e_id", "e_ts"),
+    *("o_at", "o_size"),
+)
 _TABLES = ("names", "cats", "tracks", "places", "bindings")
 _COLUMNS_OF_TABLE = 3  # count, texts, sizes
 _LETTERS = [chr(code) for code in range(1 << 7)]
 _EVENTS = 1 << 14  # the rows of a column in scan.c
-_END = 1  # what its scan returns at the end of the list of events
+_END = 1  # the status of its scan at the end of the list of events
 
 
 class Scanner:
@@ -220,7 +174,7 @@ class Scanner:
         self._values: dict[str, list[Any]] = {name: [] for name in _TABLES}
 
     def scan(self, text: bytearray) -> Scanned:
-        """The events at the begin of a text, up to one that is cut off or unusual."""
+        """The events at the start of a text, up to one that is truncated or unusual."""
         piece = text[:ROOM_BYTES]
         self._compiled.memory()[self._text : self._text + len(piece)] = np.frombuffer(
             piece, np.uint8
@@ -249,7 +203,7 @@ class Scanner:
     def _learn(
         self, memory: npt.NDArray[np.uint8], table: str, count: int, texts: int, sizes: int
     ) -> None:
-        """Decodes the values that are new in a table."""
+        """Decodes the new values of a table."""
         values = self._values[table]
         known = len(values)
         if count == known:
@@ -311,7 +265,7 @@ class Scanner:
 
 
 class _Results:
-    """What a scan has left in the memory; the numbers and pointers of it by name."""
+    """The results of a scan in memory, by name."""
 
     def __init__(self, memory: npt.NDArray[np.uint8], number: dict[str, int]) -> None:
         self._memory = memory
@@ -328,13 +282,13 @@ class _Results:
         return copied
 
     def text(self, name: str) -> bytes:
-        """A copy of texts laid end to end."""
+        """A copy of concatenated texts."""
         begin = self.number[name]
         return self._memory[begin : begin + self.number[f"{name}_size"]].tobytes()
 
 
 def new_scanner() -> Scanner | None:
-    """A scanner for a file; None if this machine cannot run it, so that Python must do its work."""
+    """A scanner for a file; None if this machine cannot run it."""
     compiled = new_instance("scan")
     return Scanner(compiled) if compiled else None
 
@@ -346,6 +300,3 @@ def _value(text: bytes, absent: Any) -> Any:
 def _pair(text: bytes, _absent: Any) -> tuple[Any, Any]:
     pid, _, tid = text.partition(b"\0")
     return _value(pid, None), _value(tid, None)
-
-
-__all__ = ["Coded", "Scanned", "ScannedEnds", "ScannedSlices", "Scanner", "new_scanner"]

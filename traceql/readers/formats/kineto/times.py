@@ -24,9 +24,9 @@ _LONGEST = 16 + 5  # microseconds of Unix time have 16 digits; a dot, three deci
 
 
 def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
-    """Nanoseconds for microseconds in JSON text (`12`, `12.345`, `"12.345"`, `1e3`).
+    """Microseconds in JSON text (`12`, `12.345`, `"12.345"`, `1e3`) as nanoseconds.
 
-    Digits below a nanosecond are rounded half to even.
+    Fractions of a nanosecond are rounded half to even.
 
     Raises:
         TraceCorrupt: a text is not a number, or its nanoseconds do not fit 64 bits.
@@ -38,7 +38,7 @@ def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
     ends = np.flatnonzero(text == _COMMA)
     if len(ends) == len(numbers) and _all_have_three_decimals(joined, text, ends):
         values = np.fromstring(joined[:-1].replace(b".", b""), np.int64, sep=",")
-        if values.max() < _INT64.max:  # else a number did not fit
+        if values.max() < _INT64.max:  # otherwise a number did not fit
             return values
     if len(ends) != len(numbers):
         return np.fromiter((_exact(bytes(n)) for n in numbers), np.int64, len(numbers))
@@ -57,9 +57,9 @@ def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
 
 
 def _all_have_three_decimals(joined: bytes, text: npt.NDArray[np.uint8], ends: Int64s) -> bool:
-    """Whether all numbers are as the profiler writes them: 1 to 16 digits, a dot and 3 digits.
+    """Whether all numbers have 1 to 16 digits, a dot and 3 digits, as the profiler writes them.
 
-    If so, the text without its dots is a list of whole nanoseconds.
+    The text without its dots is then a list of nanoseconds.
     """
     if joined.translate(None, b"0123456789") != b".," * len(ends):
         return False
@@ -71,19 +71,16 @@ def _all_have_three_decimals(joined: bytes, text: npt.NDArray[np.uint8], ends: I
 
 def _positions_of_dot(text: npt.NDArray[np.uint8], ends: Int64s) -> Int64s:
     """The position of the dot in each number, or of its end if it has no dot."""
-    dots = np.flatnonzero(text == _DOT)
-    if not len(dots):
-        return ends.copy()
-    owner = np.searchsorted(ends, dots)
     positions = ends.copy()
-    positions[owner] = dots
+    dots = np.flatnonzero(text == _DOT)
+    positions[np.searchsorted(ends, dots)] = dots
     return positions
 
 
 def _is_plain(
     text: npt.NDArray[np.uint8], starts: Int64s, dots: Int64s, ends: Int64s
 ) -> npt.NDArray[np.bool_]:
-    """Whether each number has only digits and at most one dot, and surely fits 64 bits."""
+    """Whether each number has only digits and at most one dot, and fits 64 bits."""
     digit = (text >= _DIGIT_ZERO) & (text < _DIGIT_ZERO + 10)
     digits_before = np.concatenate(([0], np.cumsum(digit)))
     digits = digits_before[ends] - digits_before[starts]
@@ -129,19 +126,19 @@ def _fraction_value(
 
 
 def _exact(number: bytes) -> int:
-    said = number[:40].decode(errors="replace")
+    shown = number[:40].decode(errors="replace")
     digits = number.strip().strip(b'"').strip()
-    if not _NUMBER.fullmatch(digits):  # Decimal would take 1_000 and digits of any script
-        raise TraceCorrupt(f"{said} is not a time")
+    if not _NUMBER.fullmatch(digits):  # Decimal would accept 1_000 and digits of any script
+        raise TraceCorrupt(f"{shown} is not a time")
     try:
         nanoseconds = Decimal(digits.decode()) * 1000
-        # An integer of a large exponent would have as many digits.
+        # The integer of a large exponent would have that many digits.
         fits = not nanoseconds.is_finite() or abs(nanoseconds) < _BEYOND_INT64
         value = int(nanoseconds.to_integral_value(ROUND_HALF_EVEN)) if fits else _BEYOND_INT64
     except (ArithmeticError, ValueError):
-        raise TraceCorrupt(f"{said} is not a time") from None
+        raise TraceCorrupt(f"{shown} is not a time") from None
     if not _INT64.min <= value <= _INT64.max:
-        raise TraceCorrupt(f"time {said} us does not fit 64-bit nanoseconds")
+        raise TraceCorrupt(f"time {shown} us does not fit 64-bit nanoseconds")
     return value
 
 
@@ -157,13 +154,13 @@ def counted_ns(texts: Sequence[msgspec.Raw]) -> Int64s:
 
 
 def counted_ns_of_list(text: bytes) -> Int64s:
-    """The same for numbers in one text, with a comma after each."""
+    """The same for numbers in one text with a comma after each."""
     found = _by_doubles(text[:-1], text.count(b","))
     return _one_by_one(text.split(b",")[:-1]) if found is None else found
 
 
 def _by_doubles(text: bytes, numbers: int) -> Int64s | None:
-    """None if the text does not have so many numbers, or doubles are not exact enough."""
+    """None if the text has another number of values, or doubles are not exact enough."""
     try:
         us = np.fromstring(text, np.float64, sep=",")
     except ValueError:
@@ -189,7 +186,7 @@ _LARGEST_NS = np.iinfo(np.int64).max
 
 
 class Span:
-    """The first and the last time of events, and how long they last in all."""
+    """The first and the last time of events, and their total duration."""
 
     def __init__(self) -> None:
         self._borders: tuple[int, int] | None = None
@@ -197,7 +194,7 @@ class Span:
         self._total = 0.0
 
     def add(self, ts: Int64s, dur: Int64s, points: Int64s) -> None:
-        """Takes the starts and durations of slices and the times of instants, ns."""
+        """Adds slices (start and duration, ns) and instants (time, ns)."""
         ends = ts + np.maximum(dur, 0)
         self._ends_fit &= not (ends < ts).any()
         self._total += absolute_sum(dur)
@@ -207,14 +204,14 @@ class Span:
             self._borders = min(borders), max(borders)
 
     def require_fits(self) -> None:
-        """Raises TraceCorrupt if an end, the time between two events, or all durations do not."""
+        """Raises TraceCorrupt if ends, the whole span or the total duration exceed 64 bits."""
         first, last = self._borders or (0, 0)
         if not self._ends_fit or last - first > _LARGEST_NS:
             raise TraceCorrupt("events are more than 292 years apart; one of their times is wrong")
         require_sum_fits(self._total)
 
     def include(self, other: "Span") -> None:
-        """Takes the events of another part of the file."""
+        """Adds the events of another part of the file."""
         self._ends_fit &= other._ends_fit
         self._total += other._total
         borders = (*(other._borders or ()), *(self._borders or ()))

@@ -1,4 +1,4 @@
-"""The parents of all slices of a file, and its arrows, track by track."""
+"""Nests all slices of a file track by track, and binds its flows to slices."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.readers.formats.kineto.streaming.scratch import (
-    Scratch,
     rows_by_flow,
     rows_by_index,
     rows_by_track,
@@ -17,7 +16,6 @@ from traceql.readers.formats.kineto.streaming.scratch import (
 from traceql.readers.formats.kineto.streaming.sections import NUMBERED_END, SPAN, Sections
 from traceql.readers.formats.kineto.times import Int64s
 from traceql.readers.nester import Nester
-from traceql.readers.nester import Placed as PlacedEvents
 from traceql.readers.phases import FLOW_BEGINS, FLOW_ENDS, FLOW_FINISHES, FLOW_PASSES
 from traceql.readers.tables import FLOW
 from traceql.readers.track_nesting import NONE, SLICE
@@ -29,11 +27,11 @@ _BEGINS, _PASSES, _FINISHES = map(FLOW_ENDS.index, (FLOW_BEGINS, FLOW_PASSES, FL
 
 @dataclass
 class _Flow:
-    """What is known of a flow while its ends come."""
+    """The ends of a flow so far."""
 
     key: object = None
-    next_from: Slice | None = None  # where its next arrow begins
-    begins: bool = False  # whether one of its ends begins it
+    next_from: Slice | None = None  # the start of its next arrow
+    begins: bool = False  # whether it has a begin
     finishes: int = 0
     places: set[int] = field(default_factory=set)
     outs: list[int] = field(default_factory=list)
@@ -41,19 +39,19 @@ class _Flow:
 
 
 class Arrows:
-    """Draws arrows, and counts what the ledger says of them.
+    """Makes arrows from the ends of flows, and counts them for the ledger.
 
     Attributes:
-        drawn: how many arrows there are.
-        finishes: how many ends finish a flow that begins somewhere.
+        drawn: the number of arrows.
+        finishes: the number of finishes of flows that have a begin.
         places: the places of the ends of such flows.
     """
 
     def __init__(self, first: Slice) -> None:
         """Takes the first slice of the file.
 
-        From it, the trace processor draws the arrow of an end that is bound to the next slice, if
-        nothing has begun its flow until then.
+        The trace processor uses it as the start of an arrow whose end is bound to the next slice
+        before its flow has begun.
         """
         self.drawn = self.finishes = 0
         self.places: set[int] = set()
@@ -64,14 +62,14 @@ class Arrows:
         """The arrows, as tables FLOW of the contract.
 
         Args:
-            batches: ends with the columns family and id (of the flow), phase (place in FLOW_ENDS),
-                place, is_late, bound (slice, -1 for none) and bound_ts; those of a flow follow each
-                other in the order in which they are bound.
+            batches: ends with the columns family and id (of the flow), phase (index in FLOW_ENDS),
+                place, is_late, bound (slice, -1 for none) and bound_ts, sorted by flow and by the
+                order in which they are bound.
         """
         for batch in batches:
             if len(batch):
-                yield self._drawn(self._of_batch(batch))
-        yield self._drawn(self._closed())
+                yield self._table(self._of_batch(batch))
+        yield self._table([self._closed()])
 
     def _of_batch(self, batch: pa.RecordBatch) -> list[tuple[Int64s, Int64s]]:
         found = []
@@ -89,7 +87,7 @@ class Arrows:
         found.append((np.where(swapped, in_, out), np.where(swapped, out, in_)))
         self.finishes += len(row)
         self.places.update(np.unique(columns["place"][of_usual]).tolist())
-        # The first flow may go on from the last batch, and the last flow in the next one.
+        # The first flow may continue from the last batch, and the last flow in the next one.
         rare_rows = ~of_usual & ~np.repeat(_are_void(starts, columns["phase"]), sizes)
         for rare in batch.filter(pa.array(rare_rows)).to_pylist():
             if (key := (rare["family"], rare["id"])) != self._flow.key:
@@ -119,7 +117,7 @@ class Arrows:
                 flow.next_from = bound
 
     def _closed(self) -> tuple[Int64s, Int64s]:
-        """Ends a flow; returns its arrows, none if nothing begins it."""
+        """Ends a flow; returns its arrows, none if it has no begin."""
         flow, self._flow = self._flow, _Flow()
         if not flow.begins:
             return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -127,8 +125,7 @@ class Arrows:
         self.places |= flow.places
         return np.array(flow.outs, np.int64), np.array(flow.ins, np.int64)
 
-    def _drawn(self, found: list[tuple[Int64s, Int64s]] | tuple[Int64s, Int64s]) -> pa.Table:
-        parts = found if isinstance(found, list) else [found]
+    def _table(self, parts: list[tuple[Int64s, Int64s]]) -> pa.Table:
         columns = [np.concatenate(one) for one in zip(*parts, strict=True)]
         self.drawn += len(columns[0])
         return pa.table([pa.array(column) for column in columns], schema=FLOW)
@@ -144,7 +141,7 @@ def _starts_of_flows(batch: pa.RecordBatch) -> Int64s:
 
 
 def _are_void(starts: Int64s, phase: Int64s) -> Bools:
-    """Whether a flow, neither the first nor the last, begins nowhere, so that it has no arrows."""
+    """Whether a flow, neither the first nor the last, has no begin and thus no arrows."""
     void: Bools = ~np.logical_or.reduceat(phase == _BEGINS, starts)
     void[[0, -1]] = False
     return void
@@ -194,51 +191,48 @@ _BY_FLOW = f"""
 
 @dataclass(frozen=True)
 class Placed:
-    """How many slices got their place among the others, and how many of them overlap."""
+    """The number of nested slices, and of those that overlap."""
 
     slices: int
     overlapping: int
 
 
 def nest(found: Sections) -> Placed:
-    """Finds the parents of all slices and the slices of flow ends.
-
-    They go into the scratch tables placed and bound.
-    """
+    """Writes the parents of all slices into placed, and the slices of flow ends into bound."""
     slices = overlapping = 0
     nesting = Nester()
     for track, ts, dur, number, kind in _by_track(found):
         nested = nesting.add(track, ts, dur, number, kind)
         index = number[kind == SLICE]
-        _keep(found, index, nested)
+        placed = [index, nested.parent, nested.depth]
+        found.scratch.add("placed", pa.table(list(map(pa.array, placed)), schema=_PLACED))
+        found.scratch.add("bound", pa.table(list(map(pa.array, nested.bound)), schema=_BOUND))
         slices += len(index)
         overlapping += nested.overlapping
     return Placed(slices, overlapping)
 
 
 def _by_track(found: Sections) -> Iterator[list[Int64s]]:
-    """Slices and ends, track by track, in batches, as `Nester` wants them."""
+    """Slices and ends, track by track, in batches for `Nester`."""
     scratch, tracks = found.scratch, found.tracks.known(list(found.end_places))
     if scratch.is_in_memory:
         yield rows_by_track(scratch.taken("span", SPAN), scratch.rows("end", NUMBERED_END), tracks)
         return
     places = pa.table({"place": np.arange(len(tracks)), "track": tracks})
     on_a_track = places.filter(pa.array(tracks != NONE))
-    for batch in scratch.ask(
+    for batch in scratch.query(
         _BY_TRACK, {"span": SPAN, "end": NUMBERED_END}, place_track=on_a_track
     ):
         yield [batch[name].to_numpy() for name in batch.schema.names]
 
 
-def _keep(found: Sections, index: Int64s, nested: PlacedEvents) -> None:
-    placed = [index, nested.parent, nested.depth]
-    found.scratch.add("placed", pa.table(list(map(pa.array, placed)), schema=_PLACED))
-    found.scratch.add("bound", pa.table(list(map(pa.array, nested.bound)), schema=_BOUND))
-
-
 def places_of_slices(found: Sections) -> Iterator[tuple[pa.Array, pa.Array]]:
     """The parent and the depth of the slices of each section, in the order of the file."""
-    batches = _by_index(found.scratch)
+    scratch = found.scratch
+    if scratch.is_in_memory:
+        batches = iter(rows_by_index(scratch.taken("placed", _PLACED)).to_batches())
+    else:
+        batches = scratch.query(_BY_INDEX, {"placed": _PLACED})
     left = pa.table({"parent": pa.array([], pa.int64()), "depth": pa.array([], pa.int64())})
     for size in found.slices:
         while len(left) < size and (batch := next(batches, None)) is not None:
@@ -249,16 +243,10 @@ def places_of_slices(found: Sections) -> Iterator[tuple[pa.Array, pa.Array]]:
         yield pa.array(parent, mask=parent == NONE), part["depth"].combine_chunks()
 
 
-def _by_index(scratch: Scratch) -> Iterator[pa.RecordBatch]:
-    if scratch.is_in_memory:
-        return iter(rows_by_index(scratch.taken("placed", _PLACED)).to_batches())
-    return scratch.ask(_BY_INDEX, {"placed": _PLACED})
-
-
 def ends_by_flow(found: Sections) -> Iterator[pa.RecordBatch]:
-    """The ends of flows with their slices, flow by flow, as `Arrows` wants them."""
+    """The ends of flows with their slices, flow by flow, for `Arrows`."""
     scratch = found.scratch
     if scratch.is_in_memory:
         ends, bound = scratch.taken("end", NUMBERED_END), scratch.taken("bound", _BOUND)
         return iter(rows_by_flow(ends, bound).to_batches())
-    return scratch.ask(_BY_FLOW, {"end": NUMBERED_END, "bound": _BOUND})
+    return scratch.query(_BY_FLOW, {"end": NUMBERED_END, "bound": _BOUND})

@@ -1,8 +1,8 @@
 """Reads a JSON trace of any size in bounded memory, without the trace processor.
 
-The events are parsed once, in sections, which go to disk. What needs another order is sorted, in
-memory while it fits, and else on disk by DuckDB: slices by track and time to find their parents,
-flow ends by flow to find arrows.
+The events are parsed once, in sections, which are written to disk. Slices are sorted by track and
+time to find their parents, and flow ends by flow to find arrows: in memory if they fit, otherwise
+on disk by DuckDB.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ import pyarrow as pa
 from traceql.errors import TraceCorrupt
 from traceql.readers.arguments import int64_column, whole_numbers
 from traceql.readers.formats.kineto.gathering import unread
-from traceql.readers.formats.kineto.ledger import Found, by_streaming, stated
+from traceql.readers.formats.kineto.ledger import Totals, streamed_remarks
 from traceql.readers.formats.kineto.streaming.nested import (
     Arrows,
     Placed,
@@ -25,7 +25,7 @@ from traceql.readers.formats.kineto.streaming.nested import (
     places_of_slices,
 )
 from traceql.readers.formats.kineto.streaming.scratch import Scratch
-from traceql.readers.formats.kineto.streaming.sections import Sections, sections
+from traceql.readers.formats.kineto.streaming.sections import Sections, sections, sections_by_range
 from traceql.readers.phases import METADATA
 from traceql.readers.remarks import Remark, remark_table
 from traceql.readers.tables import INSTANT, SCHEMAS, SLICE, TraceTables
@@ -41,10 +41,9 @@ def stream_kineto(
     """The tables of a JSON trace of PyTorch's profiler, section by section.
 
     Args:
-        folder: where to write the sections, and what does not fit into memory, about as many bytes
-            as the JSON has; what is written is removed.
-        memory_bytes: about how much to use; half of it is for tables and for sorting.
-        processes: how many may parse the file at once; each takes about 300 MB.
+        folder: for temporary files of about the size of the JSON, which are removed.
+        memory_bytes: the approximate memory; half of it is for tables and for sorting.
+        processes: the number of processes that parse the file; each needs about 300 MB.
 
     Raises:
         TraceCorrupt: the file is not a trace, is damaged, or has events without a time.
@@ -57,38 +56,27 @@ def stream_kineto(
         placed = nest(found)
         arrows = Arrows(found.first)
         for flows in arrows.tables(ends_by_flow(found)):
-            yield _part({"flow": flows})
+            yield TraceTables(_EMPTY | {"flow": flows}, continues=True)
         found.number_tracks_of(arrows.places)
         tracks = found.tracks.named(found.about_tracks)
         for section in _sections(found, tracks):
-            yield _part(section)
+            yield TraceTables(_EMPTY | section, continues=True)
         about = {
             "track": track_table(tracks),
             "count": found.counts.table(),
-            "load_check": remark_table(_stated(found, arrows, placed)),
+            "load_check": remark_table(_remarks(found, arrows, placed)),
         }
         yield TraceTables(_EMPTY | about, found.metadata)
 
 
 def _parsed(path: Path, scratch: Scratch, processes: int) -> Sections:
     try:
-        found = (processes > 1 and _by_range(path, scratch, processes)) or sections(path, scratch)
+        found = sections_by_range(path, scratch, processes) if processes > 1 else None
+        found = found or sections(path, scratch)
         found.span.require_fits()
     except TraceCorrupt as error:
         raise type(error)(f"{path}: {error}") from None
     return found
-
-
-def _by_range(path: Path, scratch: Scratch, processes: int) -> Sections | None:
-    from traceql.readers.formats.kineto.streaming.sections import (
-        sections_by_range,  # and multiprocessing
-    )
-
-    return sections_by_range(path, scratch, processes)
-
-
-def _part(tables: dict[str, pa.Table]) -> TraceTables:
-    return TraceTables(_EMPTY | tables, continues=True)
 
 
 def _sections(found: Sections, tracks: Sequence[Track]) -> Iterator[dict[str, pa.Table]]:
@@ -117,14 +105,14 @@ def _place(track: pa.ChunkedArray, pids: pa.Array, tids: pa.Array) -> dict[str, 
 
 
 def _with(known: pa.Table, more: dict[str, pa.Array], schema: pa.Schema) -> pa.Table:
-    """A table of the contract, of columns that were known before and those that were found."""
+    """A table of the contract, from earlier columns and new ones."""
     return pa.table(
         [more[name] if name in more else known[name] for name in schema.names], schema=schema
     )
 
 
-def _stated(found: Sections, arrows: Arrows, placed: Placed) -> Iterator[Remark]:
-    about = Found(
+def _remarks(found: Sections, arrows: Arrows, placed: Placed) -> Iterator[Remark]:
+    totals = Totals(
         slices=sum(found.slices),
         overlapping=placed.overlapping,
         negative=found.negative,
@@ -133,4 +121,4 @@ def _stated(found: Sections, arrows: Arrows, placed: Placed) -> Iterator[Remark]
         metadata=found.counts.phases[METADATA],
         unread=unread(found.about_tracks),
     )
-    return stated(about, by_streaming(placed.slices, about.slices))
+    return streamed_remarks(totals, placed.slices)

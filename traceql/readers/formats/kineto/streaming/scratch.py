@@ -1,4 +1,4 @@
-"""Tables in parts, in memory or on disk, and their rows in another order."""
+"""Temporary tables, in memory or on disk, and sorting of their rows."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -25,15 +25,14 @@ Change = Callable[[pa.Table], pa.Table]
 class Scratch:
     """The tables of a file while it is read.
 
-    Those that are sorted stay in memory as long as half of it holds all of them, and else are on
-    disk, where all others are from the start.
+    Tables that are sorted later stay in memory if they fit into half of it; others are on disk.
 
     Args:
-        folder: where to write them; it exists and is empty.
-        memory_bytes: for tables, and for sorting; what does not fit goes into the folder.
+        folder: an empty folder for the tables.
+        memory_bytes: for tables and for sorting; the rest goes into the folder.
 
     Attributes:
-        is_in_memory: whether all tables that are sorted are in memory.
+        is_in_memory: whether the tables that are sorted later are in memory.
     """
 
     def __init__(self, folder: Path, *, memory_bytes: int) -> None:
@@ -46,7 +45,7 @@ class Scratch:
 
     @cached_property
     def _con(self) -> "duckdb.DuckDBPyConnection":
-        import duckdb  # which a file that fits into memory does without
+        import duckdb  # only for files that do not fit into memory
 
         return duckdb.connect(
             config={
@@ -61,34 +60,33 @@ class Scratch:
             self._con.close()
 
     def folder_for(self, name: str) -> Path:
-        """A new folder in that of the tables."""
         folder = self._folder / name
         folder.mkdir()
         return folder
 
     @property
     def files(self) -> dict[str, list[Path]]:
-        """The files of each table, which are written if they are in memory."""
+        """The files of each table; tables in memory are written first."""
         self._spill()
         return {name: [Path(part) for part, _ in parts] for name, parts in self._parts.items()}
 
-    def lay_by(self, name: str, rows: pa.Table) -> None:
-        """Appends rows to a table that is only read again in order, as its next part."""
+    def append(self, name: str, rows: pa.Table) -> None:
+        """Adds a part to a table on disk, which is read in this order."""
         parts = self._parts[name]
         parts.append((self._written(name, len(parts), rows), None))
 
     def add(self, name: str, rows: pa.Table) -> None:
-        """Appends rows to a table that is sorted later, as its next part."""
+        """Adds a part to a table that is sorted later."""
         self._kept_bytes += rows.nbytes
         if self.is_in_memory and self._kept_bytes > self._memory_bytes * _SHARE_OF_TABLES:
             self._spill()
         if not self.is_in_memory:
-            self.lay_by(name, rows)
+            self.append(name, rows)
             return
         self._parts[name].append((rows, None))
 
     def _spill(self) -> None:
-        """Writes what is in memory to disk, where all that follows goes too."""
+        """Writes all tables to disk, and all later parts too."""
         self.is_in_memory = False
         for name, parts in self._parts.items():
             for number, (part, change) in enumerate(parts):
@@ -105,19 +103,19 @@ class Scratch:
         """Appends files of another process to the tables.
 
         Args:
-            changes: what becomes of the rows of a table when they are read; nothing if absent.
+            changes: a function for the rows of a table, applied when they are read.
         """
         self._spill()
         for name, paths in files.items():
             self._parts[name] += [(path, changes.get(name)) for path in paths]
 
     def parts(self, name: str) -> Iterator[pa.Table]:
-        """The parts of a table in the order in which they were added, mapped if on disk."""
+        """The parts of a table in order, mapped if on disk."""
         for part, change in self._parts[name]:
             yield _opened(part, change)
 
     def take(self, name: str) -> Iterator[pa.Table]:
-        """The same parts, which are removed."""
+        """The same parts; each is removed."""
         parts = self._parts.pop(name, [])
         while parts:
             part, change = parts.pop(0)
@@ -129,21 +127,21 @@ class Scratch:
             del rows
 
     def rows(self, name: str, schema: pa.Schema) -> pa.Table:
-        """These columns of a table, all its rows in one piece."""
-        return _in_one_piece(self.parts(name), schema)
+        """Columns of a table, in one chunk."""
+        return _one_chunk(self.parts(name), schema)
 
     def taken(self, name: str, schema: pa.Schema) -> pa.Table:
         """The same rows, which are removed."""
-        return _in_one_piece(self.take(name), schema)
+        return _one_chunk(self.take(name), schema)
 
-    def ask(
+    def query(
         self, sql: str, schemas: Mapping[str, pa.Schema], **others: pa.Table
     ) -> Iterator[pa.RecordBatch]:
-        """The rows that a SELECT gives, in its order.
+        """The rows of a SELECT.
 
         Args:
-            schemas: the tables in the SELECT, each named once, and their columns.
-            others: small tables that are in memory.
+            schemas: the tables of the SELECT and their columns.
+            others: small tables in memory.
         """
         for name, schema in schemas.items():
             reader = pa.RecordBatchReader.from_batches(schema, self._batches(name, schema))
@@ -159,25 +157,23 @@ class Scratch:
             yield from part.select(schema.names).to_batches()
 
 
-def _in_one_piece(parts: Iterator[pa.Table], schema: pa.Schema) -> pa.Table:
+def _one_chunk(parts: Iterator[pa.Table], schema: pa.Schema) -> pa.Table:
     selected = [part.select(schema.names) for part in parts]
     return pa.concat_tables([schema.empty_table(), *selected]).combine_chunks()
 
 
 def _opened(part: pa.Table | Path, change: Change | None) -> pa.Table:
-    rows = _mapped(part) if isinstance(part, Path) else part
+    rows = part
+    if isinstance(part, Path):
+        with pa.memory_map(str(part)) as source:
+            rows = pa.ipc.open_file(source).read_all()
     return change(rows) if change else rows
 
 
-def _mapped(path: Path) -> pa.Table:
-    with pa.memory_map(str(path)) as source:
-        return pa.ipc.open_file(source).read_all()
-
-
 def rows_by_track(span: pa.Table, ends: pa.Table, track_of_place: Int64s) -> list[Int64s]:
-    """Track, start, duration, number and kind of slices and of the ends that are on a track.
+    """Track, start, duration, number and kind of slices, and of ends on a track.
 
-    Those of a track follow each other by time; slices come before ends, the longest first.
+    Sorted by track and time; slices before ends, longer slices first.
 
     Args:
         span: all slices, in the order of the file, with the columns `SPAN`.
@@ -197,17 +193,15 @@ def rows_by_track(span: pa.Table, ends: pa.Table, track_of_place: Int64s) -> lis
     ]
     kinds = np.full(len(span), SLICE)
     columns = [np.concatenate(pair) for pair in zip([*slices, kinds], of_ends, strict=True)]
-    del span, ends, slices, of_ends, kinds  # all rows are here twice, if there is no other owner
-    order = _order_of(*columns)
+    del span, ends, slices, of_ends, kinds  # otherwise all rows are in memory twice
+    track, ts, dur, _, kind = columns
+    order = _in_order(np.where(kind == SLICE, -dur, 1), ts, track)
+    del track, ts, dur, kind
     return [columns.pop(0)[order] for _ in range(len(columns))]
 
 
-def _order_of(track: Int64s, ts: Int64s, dur: Int64s, _number: Int64s, kind: Int64s) -> Int64s:
-    return _in_order(np.where(kind == SLICE, -dur, 1), ts, track)
-
-
 def _in_order(last: Int64s, *first: Int64s) -> Int64s:
-    """What `np.lexsort` gives, faster if `last` is in order already, as in most recordings."""
+    """`np.lexsort`, but faster if `last` is sorted already, as in most recordings."""
     order = np.lexsort(first)
     same = np.logical_and.reduce([np.diff(column[order]) == 0 for column in first])
     if (same & (np.diff(last[order]) < 0)).any():
@@ -216,11 +210,7 @@ def _in_order(last: Int64s, *first: Int64s) -> Int64s:
 
 
 def rows_by_index(placed: pa.Table) -> pa.Table:
-    """The parent and the depth of each slice, in the order of the slices.
-
-    Args:
-        placed: one row for each slice, with its index.
-    """
+    """The parent and the depth of each slice, in the order of their indexes."""
     index = placed["index"].to_numpy()
     found = {}
     for name in ("parent", "depth"):
@@ -234,7 +224,7 @@ def rows_by_flow(ends: pa.Table, bound: pa.Table) -> pa.Table:
 
     Args:
         ends: all ends, in the order of the file, with the columns `NUMBERED_END`.
-        bound: the ends that were bound, with the columns `BOUND`.
+        bound: the bound ends, with the columns `BOUND`.
     """
     at_end = bound["end"].to_numpy()
     slice_, slice_ts = np.full(len(ends), NONE), np.zeros(len(ends), np.int64)
@@ -259,7 +249,7 @@ def rows_by_flow(ends: pa.Table, bound: pa.Table) -> pa.Table:
 
 
 def _places_in_order(values: pa.Array) -> Int64s:
-    """Integers that are in the same order as the values, byte by byte."""
+    """Integers in the same order as the values, byte by byte."""
     coded = values.dictionary_encode()
     place = np.empty(len(coded.dictionary), np.int64)
     place[pc.sort_indices(coded.dictionary).to_numpy()] = np.arange(len(place))

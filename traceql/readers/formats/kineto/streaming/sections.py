@@ -24,55 +24,48 @@ from traceql.readers.packing import MAGIC_BYTES, packing_of
 from traceql.readers.tables import ACTIVITY, INSTANT, SLICE
 
 _EVENTS = 100_000  # of a section, at least
-# Columns of the contract that are known before the tracks and parents are.
+# Columns of the contract that are unknown until all tracks and parents are known.
 _LATER = ("index", "pid", "tid", "parent", "depth")
 KNOWN = pa.schema([field_ for field_ in SLICE if field_.name not in _LATER])
 POINT = pa.schema([field_ for field_ in INSTANT if field_.name not in _LATER])
 NUMBERED_END = pa.schema([("number", pa.int64()), *END])  # numbers in the order of the file
-# Slices again, all that their nesting needs: durations are not negative, numbers are their indices.
+# Slices for nesting: durations are not negative, numbers are the indexes of slices.
 SPAN = pa.schema([(name, pa.int64()) for name in ("track", "ts", "dur", "number")])
 
 
 @dataclass
 class Sections:
-    """What is known of a file when all of it is parsed.
+    """A parsed file.
 
     The tables in `scratch` are slice (columns `KNOWN`), span (`SPAN`), activity, instant (`POINT`)
-    and end (`NUMBERED_END`), each with a part for each section. Only span and end are sorted.
-
-    Attributes:
-        slices: the number of slices in each section.
-        negative: the number of slices with a negative duration.
-        first: index and start, ns, of the slice that begins first; of those, the longest.
-        about_tracks: the metadata events.
-        end_places: the process and thread of each place of an end.
-        families: the name and category of each family of flows.
+    and end (`NUMBERED_END`), with a part for each section. Only span and end are sorted.
     """
 
     scratch: Scratch
-    slices: list[int] = field(default_factory=list)
+    slices: list[int] = field(default_factory=list)  # the number of slices in each section
     ends: int = 0
-    negative: int = 0
+    negative: int = 0  # slices with a negative duration
     counts: Counts = field(default_factory=Counts)
     tracks: TrackNumbers = field(default_factory=TrackNumbers)
-    about_tracks: list[Event] = field(default_factory=list)
-    end_places: DistinctValues = field(default_factory=DistinctValues)
+    about_tracks: list[Event] = field(default_factory=list)  # metadata events
+    end_places: DistinctValues = field(default_factory=DistinctValues)  # processes and threads
     metadata: dict[str, Any] = field(default_factory=dict)
     span: Span = field(default_factory=Span)
-    families: DistinctValues = field(default_factory=DistinctValues)
+    families: DistinctValues = field(default_factory=DistinctValues)  # names, categories of flows
     _first: tuple[int, int, int] | None = None  # start, duration below zero, index
 
     @property
     def first(self) -> tuple[int, int]:
+        """Index and start, ns, of the slice that begins first, or of the longest of them."""
         ts, _, index = self._first or (0, 0, -1)
         return index, ts
 
     def number_tracks_of(self, places: Set[int]) -> None:
-        """Numbers the tracks of places of flow ends that have none yet, as no slice is there."""
+        """Numbers the tracks of places that have flow ends but no slices."""
         self.tracks.numbered(list(self.end_places), np.array(sorted(places), np.int64))
 
     def include(self, other: "Sections") -> None:
-        """Takes what is known of the next range of the file; its tables are adopted apart."""
+        """Adds the next range of the file, without its tables."""
         before = sum(self.slices)
         if other._first:
             ts, shorter, index = other._first
@@ -99,14 +92,14 @@ class Sections:
             slices.correlation,
             slices.args,
         ]
-        self.scratch.lay_by("slice", pa.table(known, schema=KNOWN))
+        self.scratch.append("slice", pa.table(known, schema=KNOWN))
         span = [slices.track, ts, np.maximum(dur, 0), np.arange(before, before + len(ts))]
         self.scratch.add("span", pa.table(list(map(pa.array, span)), schema=SPAN))
         activity = slices.activity
         later = pa.array(activity["index"].to_numpy() + before)
-        self.scratch.lay_by("activity", activity.set_column(0, ACTIVITY.field(0), later))
+        self.scratch.append("activity", activity.set_column(0, ACTIVITY.field(0), later))
         point = [points.cat, points.name, pa.array(points.ts), pa.array(points.track), points.args]
-        self.scratch.lay_by("instant", pa.table(point, schema=POINT))
+        self.scratch.append("instant", pa.table(point, schema=POINT))
         ends = columns.flow_ends.table(self.families, self.end_places)
         numbers = pa.array(np.arange(self.ends, self.ends + len(ends)))
         self.scratch.add("end", ends.add_column(0, NUMBERED_END.field(0), numbers))
@@ -124,7 +117,7 @@ class Sections:
 
 
 def sections(path: Path, scratch: Scratch, texts: Iterable[bytes] | None = None) -> Sections:
-    """Parses a file, or the given texts of it, into tables of the scratch.
+    """Parses a file, or the given parts of its text, into tables of the scratch.
 
     Raises:
         TraceCorrupt: it is not a trace, is damaged, or has events without a time. The message does
@@ -139,30 +132,29 @@ def sections(path: Path, scratch: Scratch, texts: Iterable[bytes] | None = None)
 
 
 def _grouped(trace: Iterable[Batch]) -> Iterator[Iterator[Batch]]:
-    """The batches of one section after the other; a batch is parsed when it is asked for."""
+    """The batches of one section after the other; batches are parsed lazily."""
     batches = iter(trace)
-    for first in batches:
-        yield _section(first, batches)
 
+    def section(first: Batch) -> Iterator[Batch]:
+        events = len(first)
+        yield first
+        while events < _EVENTS and (batch := next(batches, None)) is not None:
+            events += len(batch)
+            yield batch
 
-def _section(first: Batch, batches: Iterator[Batch]) -> Iterator[Batch]:
-    events = len(first)
-    yield first
-    while events < _EVENTS and (batch := next(batches, None)) is not None:
-        events += len(batch)
-        yield batch
+    return map(section, batches)
 
 
 _PIECE_BYTES = 1 << 18
 _SEARCHED_BYTES = 1 << 20  # for the next seam between two events
-_LEAST_BYTES = 64 << 20  # of a range: with less, starting a process takes longer than it saves
+_LEAST_BYTES = 64 << 20  # of a range: for less, starting a process is not worth the time
 _FIRST_KEY = re.compile(rb'"traceEvents"\s*:\s*\[\s*\{\s*("[^"\\]*")\s*:')
 _BEGIN, _END = b'{"traceEvents":[', b"]}"
 
 
 @dataclass(frozen=True)
 class Range:
-    """Bytes of a trace from a seam between two events to another, or to an end of the file."""
+    """Bytes of a trace between two seams of events, or an end of the file."""
 
     begin: int
     end: int
@@ -170,7 +162,7 @@ class Range:
     is_last: bool
 
     def texts(self, path: Path) -> Iterator[bytes]:
-        """A trace with the events of the range, and with what is before or after all events."""
+        """A trace with the events of the range, and the metadata before or after all events."""
         if not self.is_first:
             yield _BEGIN
         with path.open("rb") as file:
@@ -184,10 +176,10 @@ class Range:
 
 
 def ranges(path: Path, wanted: int) -> list[Range]:
-    """As many ranges of about one size, or fewer; none if the file can only be read as a whole.
+    """Up to `wanted` ranges of similar size; none if the file can only be read as a whole.
 
-    Whether a seam is one is not certain: it may be text, or a list inside an event. Then it splits
-    an event in two, and the range before it is no JSON.
+    A seam may turn out to be text, or a list inside an event: then it splits an event, and the
+    range before it is not JSON.
     """
     size = path.stat().st_size
     number = min(wanted, size // _LEAST_BYTES)
@@ -197,7 +189,7 @@ def ranges(path: Path, wanted: int) -> list[Range]:
         if number < 2 or packing_of(head[:MAGIC_BYTES]) or not opening:
             return []
         seam = re.compile(rb"\}\s*,\s*(?=\{\s*%b\s*:)" % re.escape(opening[1]))
-        seams = []  # the end of an event, and the begin of the next one
+        seams = []  # the end of an event, and the start of the next one
         for place in range(1, number):
             near = size * place // number
             file.seek(near)
@@ -213,10 +205,10 @@ def ranges(path: Path, wanted: int) -> list[Range]:
 
 
 def sections_by_range(path: Path, scratch: Scratch, processes: int) -> Sections | None:
-    """The events of a file, parsed by so many processes at most.
+    """The events of a file, parsed by up to `processes` processes.
 
-    None if it can only be read as a whole: it is small, compressed, or damaged, or a range does not
-    begin where an event begins.
+    None if the file can only be read as a whole: it is small, compressed or damaged, or a seam was
+    wrong.
     """
     parts = ranges(path, processes)
     if not parts:
@@ -231,7 +223,7 @@ def sections_by_range(path: Path, scratch: Scratch, processes: int) -> Sections 
 
 
 def _parsed(path: Path, part: Range, folder: Path) -> Sections:
-    """The events of a range; this runs in a process of its own."""
+    """The events of a range, in its own process."""
     return sections(path, Scratch(folder, memory_bytes=0), part.texts(path))
 
 
@@ -259,7 +251,7 @@ def _joined(parts: Sequence[Sections], scratch: Scratch) -> Sections:
 
 
 def _mapped(rows: pa.Table, **columns: Int64s | int) -> pa.Table:
-    """Rows with other numbers: of each column, what an array has at that place, or a sum."""
+    """Rows with new numbers: each column is shifted by an integer, or mapped by an array."""
     for name, change in columns.items():
         values = rows[name].to_numpy()
         numbers = values + change if isinstance(change, int) else change[values]
