@@ -1,19 +1,84 @@
 """The command line of the drills: `python -m drills`, or `make drill`."""
 
 import gc
+import os
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from drills import failures, table
-from drills.forks import outcomes
-from drills.kind import Amounts, Case
-from drills.outcome import Outcome
-from drills.registry import kinds
-from drills.warm import import_all
+from drills.case import LOSS_TOLD, Amounts, Case, Kind, Outcome, Verdict
+from drills.kinds import kinds
+from drills.process import outcomes
+from drills.seeds import import_all
+
+
+def verdict_table(found: Iterable[tuple[Case, Outcome]]) -> str:
+    """One row per kind, as Markdown: how many cases were tried, and how many had each verdict."""
+    verdicts: defaultdict[str, Counter[Verdict]] = defaultdict(Counter)
+    told = 0
+    for case, outcome in found:
+        verdicts[case.kind][outcome.verdict] += 1
+        told += outcome.reason == LOSS_TOLD
+    total = sum(verdicts.values(), Counter())
+    heads = ["kind", "tried", *Verdict]
+    lines = [heads, ["---", *("---:" for _ in heads[1:])]]
+    for kind, counts in [*sorted(verdicts.items()), ("all", total)]:
+        numbers = (counts.total(), *(counts[verdict] for verdict in Verdict))
+        lines.append([kind, *(f"{number:,}" for number in numbers)])
+    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{rows}\n\nOf the right ones, {told:,} say in their ledger that something was lost."
+
+
+def processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_MOST_SMALLER = 40  # making a case smaller takes about a minute
+
+
+def save_failures(
+    failed: Sequence[tuple[Case, Outcome]], kinds: Mapping[str, Kind], folder: Path, *, jobs: int
+) -> None:
+    """Writes a folder per failure: what was found, how to repeat it, and a small input.
+
+    Args:
+        kinds: those whose inputs are made smaller.
+    """
+    found = dict(failed)
+    for case, outcome in failed:
+        _target(folder, case).mkdir(parents=True, exist_ok=True)
+        _write(folder, case, outcome, [])
+
+    if not kinds:
+        return
+
+    def smaller(case: Case, scratch: Path) -> Outcome:
+        make = kinds[case.kind].smaller
+        if make:
+            lines = make(case, found[case], scratch / "small")
+            (scratch / "small").rename(_target(folder, case) / "small")
+            _write(folder, case, found[case], lines)
+        return found[case]
+
+    for _ in outcomes(list(found)[:_MOST_SMALLER], smaller, jobs=jobs):
+        pass
+
+
+def _target(folder: Path, case: Case) -> Path:
+    return folder.absolute() / f"{case.kind.replace(chr(32), chr(45))}-{case.number}"
+
+
+def _write(folder: Path, case: Case, outcome: Outcome, smaller: Sequence[str]) -> None:
+    again = f"python -m drills --seed {case.seed} --only {case.kind!r} --case {case.number}"
+    lines = [
+        f"{outcome.verdict}: {outcome.reason}", f"command: {outcome.command}", f"again: {again}",
+        *smaller,
+    ]  # fmt: skip
+    (_target(folder, case) / "failure.txt").write_text("\n".join(lines) + "\n")
 
 
 @click.command()
@@ -63,17 +128,17 @@ def main(
         kind.prepare()
     began = time.monotonic()
     found: list[tuple[Case, Outcome]] = []
-    at_once = jobs or table.processors()
+    at_once = jobs or processors()
     run = lambda case, place: chosen[case.kind].run(case, place)  # noqa: E731
     for case, outcome in outcomes(cases, run, jobs=at_once):
         found.append((case, outcome))
         if outcome.verdict.is_failure or number is not None:
             click.echo(f"{case.kind} {case.number}: {outcome.verdict}: {outcome.reason}", err=True)
-    click.echo(table.text(found))
+    click.echo(verdict_table(found))
     click.echo(f"{len(found):,} cases in {time.monotonic() - began:.0f} s; seed {seed}")
     failed = [(case, outcome) for case, outcome in found if outcome.verdict.is_failure]
     if failed:
-        failures.save(failed, chosen if smaller else {}, folder, jobs=at_once)
+        save_failures(failed, chosen if smaller else {}, folder, jobs=at_once)
         click.echo(f"{len(failed)} failures are saved in {folder}", err=True)
     gc.unfreeze()  # else DuckDB's bindings complain at the exit
     sys.exit(bool(failed))

@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from drills.command import Ended
-from drills.commands import LOADED, wrong_database
-from drills.outcome import Outcome, Verdict
+from drills.case import Outcome, Verdict
+from drills.process import Ended
+from drills.writers import LOADED, wrong_database
 
 _CRASH = re.compile(rb"Traceback|panicked|internal error|please report|Segmentation|Aborted", re.I)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")

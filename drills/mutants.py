@@ -1,4 +1,4 @@
-"""Kinds of drills that load a damaged input: a seed, damaged by some steps, and its judgement."""
+"""Kinds of drills that load a damaged input: seeds, steps of damage, and minimization."""
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -6,15 +6,36 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
-from drills.command import executed, forked
+from drills.case import LOSS_TOLD, Case, Kind, Outcome, Verdict
+from drills.database_oracle import admitted_losses
 from drills.judging import judged, state
-from drills.kind import Case, Kind
-from drills.minimise import smallest
-from drills.old_database import old_database
-from drills.oracle.database import admitted_losses
-from drills.outcome import LOSS_TOLD, Outcome, Verdict
+from drills.process import executed, forked
+from drills.seeds import old_database
+
+Item = TypeVar("Item")
+
+
+def smallest(items: Sequence[Item], fails: Callable[[Sequence[Item]], bool]) -> Sequence[Item]:
+    """A part of `items`, in order, that fails and from which no single item can be left out.
+
+    `fails(items)` is taken for granted. If `fails` gives up and always returns False, what was
+    found so far is returned.
+    """
+    parts = 2
+    while items:
+        size = max(1, -(-len(items) // parts))
+        starts = range(0, len(items), size)
+        without = ([*items[:start], *items[start + size :]] for start in starts)
+        if (found := next((rest for rest in without if fails(rest)), None)) is not None:
+            items, parts = found, max(2, parts - 1)
+        elif size == 1:
+            return items
+        else:
+            parts = min(len(items), 2 * parts)
+    return items
+
 
 DATABASE = "run.duckdb"
 _PROCESS_EVERY = 20  # one mutant of so many is loaded by true processes

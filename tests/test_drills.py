@@ -4,36 +4,32 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import pytest
 import traces
 
 import traceql
-from drills.command import Ended
-from drills.forks import outcomes
+from drills.case import Case, Outcome, Verdict
+from drills.database_oracle import disagreement
 from drills.judging import judged, state
-from drills.kind import Case
-from drills.kinds import (
-    gzip_traces,
-    json_traces,
-    model_configs,
-    native_traces,
-    rules,
-    run_directories,
-)
-from drills.minimise import smallest
-from drills.oracle.chrome import truth_of
-from drills.oracle.database import disagreement
-from drills.outcome import Outcome, Verdict
-from drills.registry import kinds
+from drills.kinds import kinds, run_directories, tables
+from drills.kinds import traces as damaged_traces
+from drills.mutants import Mutant, Recipe, smallest
+from drills.process import Ended, outcomes
+from drills.trace_oracle import truth_of
 
-_MUTANTS = {
-    "json": json_traces, "gzip": gzip_traces, "native": native_traces, "rules": rules,
-    "model": model_configs, "run directory": run_directories,
-}  # fmt: skip
+_MUTANTS: dict[str, tuple[Callable[[Random], Recipe], Callable[[Recipe], Mutant]]] = {
+    "json": (damaged_traces.json_recipe, damaged_traces.json_mutant),
+    "gzip": (damaged_traces.gzip_recipe, damaged_traces.gzip_mutant),
+    "native": (damaged_traces.native_recipe, damaged_traces.native_mutant),
+    "rules": (tables.rules_recipe, tables.rules_mutant),
+    "model": (tables.model_recipe, tables.model_mutant),
+    "run directory": (run_directories.run_directory_recipe, run_directories.run_directory_mutant),
+}
 
 
 @pytest.mark.parametrize(
@@ -42,12 +38,12 @@ _MUTANTS = {
 def test_a_mutant_follows_from_seed_kind_and_number(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = _MUTANTS[kind]
+    recipe, mutant = _MUTANTS[kind]
     seconds = count(1_000_000_000)
     monkeypatch.setattr(time, "time", lambda: next(seconds))  # it is in no mutant
 
     def files(seed: int, number: int) -> object:
-        return module.built(module.recipe(Case(kind, number, seed).random)).files
+        return mutant(recipe(Case(kind, number, seed).random)).files
 
     numbers = range(6)
     assert [files(1, n) for n in numbers] == [files(1, n) for n in numbers]

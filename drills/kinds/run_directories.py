@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from drills import seeds
-from drills.kind import Kind
+from drills.binary_damage import BYTE_MUTATORS
+from drills.case import Kind
+from drills.database_oracle import admitted_losses, rows
+from drills.json_damage import TEXT_MUTATORS, TREE_MUTATORS
 from drills.mutants import Mutant, Recipe, Step, mutant_kind
-from drills.mutate import octets, texts, tree
-from drills.old_database import RANK as OLD_RANK
-from drills.oracle.database import admitted_losses, rows
+from drills.seeds import EXAMPLES, OLD_RANK, seed_traces
 
-_RUN = seeds.EXAMPLES / "qwen3-8b-tp2-serving"
+_RUN = EXAMPLES / "qwen3-8b-tp2-serving"
 _NAMES = (
     "run", "a b", "*", "[x]", "?", "{a,b}", "'quote'", "%s", "caf\u00e9", "-dash", "a'b;c", "x" * 200,
     "run.json", "$HOME", "#1", "**",
@@ -86,26 +86,26 @@ _TABLES: Mapping[str, Callable[[pa.Table, Random], pa.Table]] = {
 }  # fmt: skip
 
 
-def recipe(random: Random) -> Recipe:
+def run_directory_recipe(random: Random) -> Recipe:
     """The units are the names of the files; a step's stage is a file and the way to damage it."""
     steps = []
     for _ in range(random.choice((1, 1, 2, 3))):
         file = random.choice((*_seed(), *_JSON_FILES))
         how = random.choice(("value", "value", "text", "bytes"))
         if file == "telemetry.parquet":
-            how, names = random.choice((("value", _TABLES), ("bytes", octets.MUTATORS)))
+            how, names = random.choice((("value", _TABLES), ("bytes", BYTE_MUTATORS)))
         else:
-            names = {"value": tree.MUTATORS, "text": texts.MUTATORS, "bytes": octets.MUTATORS}[how]
+            names = {"value": TREE_MUTATORS, "text": TEXT_MUTATORS, "bytes": BYTE_MUTATORS}[how]
         steps.append(Step(f"{file} {how}", random.choice(list(names)), random.getrandbits(32)))
     if random.random() < 0.3:
         steps.append(Step("folder", "name", random.getrandbits(32)))
     return Recipe(list(_seed()), steps)
 
 
-def built(recipe: Recipe) -> Mutant:
+def run_directory_mutant(recipe: Recipe) -> Mutant:
     folder = next((s.random.choice(_NAMES) for s in recipe.steps if s.stage == "folder"), "run")
     files = {name: _damaged(name, recipe) for name in recipe.units}
-    trace = seeds.traces()[0]
+    trace = seed_traces()[0]
     events = [event for event in trace["traceEvents"] if event["ph"] == "X"][:40]
     files["traces/rank0.json"] = json.dumps(trace | {"traceEvents": events}).encode()
     is_valid = {step.stage for step in recipe.steps} <= {"folder"}
@@ -123,16 +123,16 @@ def _damaged(name: str, recipe: Recipe) -> bytes:
     for step in steps:
         if step.stage.endswith("value"):
             change: Any = (
-                _TABLES[step.name] if name.endswith("parquet") else tree.MUTATORS[step.name]
+                _TABLES[step.name] if name.endswith("parquet") else TREE_MUTATORS[step.name]
             )
             value = change(value, step.random)
     content = _encoded(name, value)
     for step in steps:
         if step.stage.endswith("text"):
-            text = texts.MUTATORS[step.name](content.decode(errors="surrogateescape"), step.random)
+            text = TEXT_MUTATORS[step.name](content.decode(errors="surrogateescape"), step.random)
             content = text.encode(errors="surrogateescape")
         elif step.stage.endswith("bytes"):
-            content = octets.MUTATORS[step.name](content, step.random)
+            content = BYTE_MUTATORS[step.name](content, step.random)
     return content
 
 
@@ -267,4 +267,4 @@ _CHECKS: Mapping[str, Callable[[Mapping[str, bytes], Path], str | None]] = {
     "metrics.json": _requests_are_kept,
 }
 
-KIND: Kind = mutant_kind("run directory", recipe, built)
+RUN_DIRECTORY: Kind = mutant_kind("run directory", run_directory_recipe, run_directory_mutant)

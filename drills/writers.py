@@ -1,4 +1,4 @@
-"""Commands that write files, and how to see that what they wrote is whole."""
+"""Commands that write files, and checks that their files are complete."""
 
 import csv
 import io
@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from drills import seeds
-from drills.old_database import RANK as OLD_RANK
-from drills.old_database import loaded_alone, old_database
-from drills.oracle.chrome import truth_of
-from drills.oracle.database import disagreement, rows
-from drills.oracle.packets import inflated, slices_of
+from drills.database_oracle import disagreement, rows
+from drills.seeds import OLD_RANK, loaded_alone, old_database, seed_traces
+from drills.trace_oracle import inflated, slices_of, truth_of
 
 TRACE = "rank0.json"
 LOADED = "loaded.duckdb"
@@ -39,7 +36,7 @@ class Writing:
 
 @cache
 def trace_text() -> bytes:
-    return json.dumps(seeds.traces()[1]).encode()
+    return json.dumps(seed_traces()[1]).encode()
 
 
 @cache

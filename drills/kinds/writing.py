@@ -1,18 +1,22 @@
-"""Commands that write, killed at any moment: the old file stays, or the new one is whole."""
+"""Commands that are killed, run out of space or run in parallel while they write."""
 
+import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from drills.command import ROOT, executed, started
-from drills.commands import COMMANDS, LOADED, Writing, fill, loaded_database, wrong_database
+from drills.case import Case, Kind, Outcome, Verdict
+from drills.database_oracle import admitted_losses, rows
 from drills.judging import changes, judged, state
-from drills.kind import Case, Kind
-from drills.outcome import Outcome, Verdict
+from drills.process import ROOT, executed, started
+from drills.seeds import seed_traces
+from drills.writers import COMMANDS, LOADED, Writing, fill, loaded_database, wrong_database
 
 # Writes a file of a run directory over and over, as `traceql capture` does.
 _CAPTURE = """
@@ -42,12 +46,12 @@ def _seconds(name: str) -> float:
     return time.monotonic() - began
 
 
-def prepare() -> None:
+def time_commands() -> None:
     for name in COMMANDS:
         _seconds(name)
 
 
-def run(case: Case, folder: Path) -> Outcome:
+def run_kill(case: Case, folder: Path) -> Outcome:
     random = case.random
     name = _WRITERS[case.number % len(_WRITERS)]
     place = folder / "work"
@@ -110,4 +114,85 @@ def _capture(place: Path, after_s: float) -> Outcome:
     return Outcome(Verdict.RIGHT)
 
 
-KIND = Kind("kill", lambda amounts: amounts.kills, run, prepare=prepare)
+KILL = Kind("kill", lambda amounts: amounts.kills, run_kill, prepare=time_commands)
+
+
+_LIMITS = (
+    4_000,
+    150_000,
+    400_000,
+    1_000_000,
+    2_000_000,
+    8_000_000,
+    None,
+)  # bytes; None: a read-only folder
+_CASES = [(name, limit) for name in COMMANDS for limit in _LIMITS]
+
+
+def run_no_space(case: Case, folder: Path) -> Outcome:
+    name, limit = _CASES[case.number]
+    writing = COMMANDS[name]
+    place = folder / "work"
+    place.mkdir()
+    fill(place, writing)
+    before = state(place)
+    folder.chmod(0o755)
+    place.chmod(0o555)
+    arguments = list(writing.arguments)
+    if limit is None and os.geteuid() == 0:
+        arguments[-1] = f"/sys/{writing.target}"
+    prepare = _limited(limit) if limit else lambda: None
+    ended = executed(arguments, place, prepare=prepare)
+    place.chmod(0o755)
+    target = place / writing.target
+    files = (path.relative_to(place) for path in target.rglob("*"))
+    written = [writing.target, *map(str, files)]
+    return judged(
+        ended, place, before, written=written, disagreement=lambda: writing.wrong(target)
+    )  # fmt: skip
+
+
+def _limited(size: int) -> Callable[[], None]:
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return limit
+
+
+NO_SPACE = Kind("no space", lambda _: len(_CASES), run_no_space, prepare=loaded_database)
+
+
+_PARALLEL_CASES = 6
+_RANKS = (0, 1)
+
+
+def run_parallel(case: Case, folder: Path) -> Outcome:
+    place = folder / "work"
+    place.mkdir()
+    for rank, trace in zip(_RANKS, seed_traces(), strict=True):
+        (place / f"rank{rank}.json").write_text(json.dumps(trace))
+    writers = []
+    for rank in _RANKS:
+        writers.append(started(["load", f"rank{rank}.json", "-o", "run.duckdb"], place))
+        time.sleep(case.random.uniform(0, 1.5))
+    said = set()
+    while any(writer.poll() is None for writer in writers):
+        ended = executed(["sql", "run.duckdb", "SELECT COUNT(*) AS n FROM slice"], place)
+        said.add((ended.status, ended.err.count(b"\n"), b"Traceback" in ended.err))
+    statuses = [writer.returncode for writer in writers]
+    if statuses != [0, 0] or not said <= {(0, 0, False), (1, 1, False)}:
+        return Outcome(Verdict.WRONG, f"loads ended with {statuses}, readers with {said}")
+    if set(state(place)) != {"rank0.json", "rank1.json", "run.duckdb"}:
+        return Outcome(Verdict.WRONG, f"the folder has {sorted(state(place))}")
+    counts = rows(place / "run.duckdb", "SELECT rank, COUNT(*) FROM slice GROUP BY 1 ORDER BY 1")
+    expected = [
+        (rank, sum(event["ph"] == "X" for event in trace["traceEvents"]))
+        for rank, trace in zip(_RANKS, seed_traces(), strict=True)
+    ]
+    if counts != expected or admitted_losses(place / "run.duckdb"):
+        return Outcome(Verdict.WRONG, f"the database has {counts}, the files {expected}")
+    return Outcome(Verdict.RIGHT)
+
+
+PARALLEL = Kind("at once", lambda _: _PARALLEL_CASES, run_parallel)

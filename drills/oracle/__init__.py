@@ -1,1 +1,0 @@
-"""What a file says, found out without any code of traceql."""
