@@ -10,7 +10,7 @@ from written_results import BEGIN_UNIX_NS, WrittenPoint, latencies, write_result
 
 from traceql.errors import DatabaseError, TraceNotFound, TraceqlError
 from traceql.runs.experiment import experiment
-from traceql.runs.experiment.load import load_experiments
+from traceql.runs.experiment.experiment import load_experiments
 
 
 def _tpots(*milliseconds: float) -> list[dict[str, float]]:

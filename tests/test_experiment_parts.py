@@ -8,8 +8,7 @@ import duckdb
 import pytest
 from written_results import WrittenPoint, latencies, write_results
 
-from traceql.runs.experiment.experiment import Experiment
-from traceql.runs.experiment.load import fill
+from traceql.runs.experiment.experiment import Experiment, fill
 from traceql.runs.experiment.tables import derive, insert
 
 MOE = ("experts_ns", "routing_ns", "transfer_ns", "wait_ns", "unmatched_ns", "rest_ns")

@@ -40,7 +40,7 @@ def load(results: tuple[Path, ...], output: Path) -> None:
     has every point and repeat of the plan: complete, failed, missing or skipped. The traces of
     profiled points are loaded too, which takes seconds for each.
     """
-    from traceql.runs.experiment.load import load_experiments
+    from traceql.runs.experiment.experiment import load_experiments
 
     load_experiments(list(results), output, say=print_status, warn=print_warning)
     print_status(f"wrote {output}; next: traceql experiment show {output}")

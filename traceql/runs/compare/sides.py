@@ -29,12 +29,11 @@ _AT_ONCE, _SMALL_BYTES = 2, 4_000_000  # loads at once, of runs up to this size 
 
 @dataclass(frozen=True)
 class RunProfile:
-    """One run of a side.
+    """One run of a side, with the tables of its profile.
 
     Attributes:
-        name: where it comes from.
-        database: its database; None if only its profile was saved.
-        profile: what the comparison needs of it.
+        name: its path.
+        database: None if only its profile was saved.
     """
 
     name: str
@@ -45,18 +44,7 @@ class RunProfile:
 def runs_of(
     paths: Sequence[str | Path], *, say: Callable[[str], None] = lambda text: None
 ) -> list[RunProfile]:
-    """The runs that paths name: each path is one run, several repeats, or a baseline.
-
-    A folder with databases, or with run directories, holds one repeat for each.
-
-    Args:
-        paths: at least one.
-        say: is told what is loaded, before it is.
-
-    Raises:
-        TraceNotFound: a path does not exist, or there is nothing to compare in it.
-        TraceqlError: a database or a trace cannot be read.
-    """
+    """The runs at these paths; see `groups_of`."""
     (runs,) = groups_of([paths], say=say)
     return runs
 
@@ -64,62 +52,59 @@ def runs_of(
 def groups_of(
     groups: Sequence[Sequence[str | Path]], *, say: Callable[[str], None] = lambda text: None
 ) -> list[list[RunProfile]]:
-    """The runs of several sides, whose small traces are loaded two at a time.
+    """The runs of several sides. Each path is one run, several repeats, or a baseline.
+
+    A folder with databases, or with run directories, holds one repeat for each. Small traces are
+    loaded two at a time, large ones alone, because a load needs memory.
 
     Args:
-        groups: the paths of each side, as in `runs_of`.
-        say: is told what is loaded, before it is.
+        groups: the paths of each side.
+        say: called with a line before each load.
 
     Raises:
         TraceNotFound: a path does not exist, or there is nothing to compare in it.
         TraceqlError: a database or a trace cannot be read.
     """
-    found = [[_found(Path(path)) for path in paths] for paths in groups]
-    places = dict.fromkeys(place for side in found for _, inside in side for place in inside)
-    databases = _databases(list(places), say)
+    found = [
+        [one for path in map(Path, paths) for one in (_saved(path) or _run_paths(path))]
+        for paths in groups
+    ]
+    paths = list(dict.fromkeys(one for side in found for one in side if isinstance(one, Path)))
+    small = [path for path in paths if _size_bytes(path) <= _SMALL_BYTES]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        loaded = pool.map(lambda path: _database(path, say), small)
+        databases = dict(zip(small, loaded, strict=True))
+    databases |= {path: _database(path, say) for path in paths if path not in databases}
     distinct = list(dict.fromkeys(databases.values()))
     with ThreadPoolExecutor() as pool:
         profiles = dict(zip(distinct, pool.map(profile_of, distinct), strict=True))
     return [
         [
-            run
-            for saved, inside in side
-            for run in (
-                *saved,
-                *(RunProfile(str(one), databases[one], profiles[databases[one]]) for one in inside),
-            )
+            RunProfile(str(one), databases[one], profiles[databases[one]])
+            if isinstance(one, Path)
+            else one
+            for one in side
         ]
         for side in found
     ]
 
 
-def _found(path: Path) -> tuple[list[RunProfile], list[Path]]:
-    """The saved runs of a path, and those that have traces or a database."""
-    return (list(_saved(path)), []) if is_baseline(path) else ([], _places(path))
-
-
-def _databases(places: Sequence[Path], say: Callable[[str], None]) -> dict[Path, Path]:
-    """The database of each place; large traces are loaded alone, because a load needs memory."""
-    small = [place for place in places if _size_bytes(place) <= _SMALL_BYTES]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        databases = dict(zip(small, pool.map(lambda one: _database(one, say), small), strict=True))
-    return databases | {one: _database(one, say) for one in places if one not in databases}
-
-
-def _size_bytes(place: Path) -> int:
-    files = place.rglob("*") if place.is_dir() else [place]
+def _size_bytes(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def _saved(path: Path) -> Iterator[RunProfile]:
-    for name, profile in saved_profiles(path):
-        yield RunProfile(f"{path}: {name}", None, profile)
+def _saved(path: Path) -> list[RunProfile]:
+    """The runs of a baseline; empty for other paths."""
+    if not is_baseline(path):
+        return []
+    return [RunProfile(f"{path}: {name}", None, own) for name, own in saved_profiles(path)]
 
 
-def _places(path: Path) -> list[Path]:
-    """The runs of a path, each a database, a run directory, a folder of ranks or a trace."""
+def _run_paths(path: Path) -> list[Path]:
+    """The runs at a path, each a database, a run directory, a folder of ranks or a trace."""
     if not path.exists():
-        raise TraceNotFound(f"{path} does not exist; name a database, a run directory or a trace")
+        raise TraceNotFound(f"{path} does not exist; use a database, a run directory or a trace")
     if not path.is_dir() or (path / _RUN_DOCUMENT).exists():
         return [path]
     inside = sorted(path.iterdir())
@@ -130,31 +115,25 @@ def _places(path: Path) -> list[Path]:
             f"{path} has databases and run directories, perhaps of the same runs; name them "
             "one by one with --base and --new"
         )
-    if repeats:
-        _require_all_runs(path, inside, repeats)
+    others = [one for one in inside if one.is_dir() and not one.name.startswith(".")]
+    others = [one for one in others if one not in repeats]
+    if repeats and others:  # a failed start must not be dropped from the sample silently
+        raise TraceqlError(
+            f"{others[0]} is among the run directories of {path}, but has no {_RUN_DOCUMENT}; "
+            "move it away, or name the repeats one by one with --base and --new"
+        )
     return databases or repeats or [path]
 
 
-def _require_all_runs(folder: Path, inside: Sequence[Path], repeats: Sequence[Path]) -> None:
-    """A start that crashed must not vanish from the sample unnoticed."""
-    others = [one for one in inside if one.is_dir() and one not in repeats]
-    others = [one for one in others if not one.name.startswith(".")]
-    if others:
-        raise TraceqlError(
-            f"{others[0]} is among the run directories of {folder}, but has no {_RUN_DOCUMENT}; "
-            "move it away, or name the repeats one by one with --base and --new"
-        )
-
-
-def _database(place: Path, say: Callable[[str], None]) -> Path:
-    if place.is_file() and is_database(place):
-        return place
-    return cached_database([place], None, say=lambda: say(f"loading {place} ..."))
+def _database(path: Path, say: Callable[[str], None]) -> Path:
+    if path.is_file() and is_database(path):
+        return path
+    return cached_database([path], None, say=lambda: say(f"loading {path} ..."))
 
 
 _MANIFEST = "baseline.json"
 _FORMAT = 1  # of the manifest and of the tables
-_RUN = "run"  # the column that tells the runs of a table apart
+_RUN = "run"  # the column of the number of the run
 _TYPES = {  # of DuckDB, and what they may be in Parquet
     "BIGINT": ("int64", "null"),
     "DOUBLE": ("double", "null"),
@@ -167,7 +146,7 @@ def is_baseline(path: Path) -> bool:
 
 
 def require_free(folder: Path, *, replace: bool) -> None:
-    """Makes sure that a baseline may be written there.
+    """Requires that a baseline may be written there.
 
     Raises:
         TraceqlError: the folder holds other files, or a baseline that is not to be replaced.
@@ -183,10 +162,10 @@ def require_free(folder: Path, *, replace: bool) -> None:
 def save_baseline(runs: Sequence["RunProfile"], folder: Path, *, replace: bool = False) -> None:
     """Writes a baseline: a folder with a manifest and one Parquet file for each table.
 
-    It holds no paths, secrets and identifiers of the machine that recorded the runs.
+    It has no paths, secrets and identifiers of the machine that recorded the runs.
 
     Args:
-        replace: whether it may take the place of another baseline.
+        replace: whether it may replace another baseline.
 
     Raises:
         TraceqlError: the folder holds other files, or it cannot be written.
@@ -206,26 +185,19 @@ def _parquet(name: str, runs: Sequence["RunProfile"]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    tables = [
-        rows.append_column(_RUN, pa.array([number] * len(rows), pa.int64()))
-        for number, run in enumerate(runs)
-        for rows in [_without_ignored(name, run.profile[name])]
-    ]
+    tables = []
+    for number, run in enumerate(runs):
+        rows = run.profile[name]
+        if name == "fact":
+            rows = rows.filter([not is_ignored(fact) for fact in rows["name"].to_pylist()])
+        tables.append(rows.append_column(_RUN, pa.array([number] * len(rows), pa.int64())))
     file = BytesIO()
     pq.write_table(pa.concat_tables(tables), file, compression="zstd")
     return file.getvalue()
 
 
-def _without_ignored(name: str, rows: "pa.Table") -> "pa.Table":
-    """The rows of a table, of the facts only those that may be a difference."""
-    if name != "fact":
-        return rows
-    names = rows["name"].to_pylist()
-    return rows.filter([not is_ignored(name) for name in names])
-
-
 def _is_sound(name: str, rows: "pa.Table") -> bool:
-    """Whether the columns have the types that their file declares, and numbers where they must."""
+    """Whether the columns have the declared types, and no NULL in ns."""
     types = {column.name: column.type for column in columns_of(name)}
     for column in types:
         found = str(rows.schema.field(column).type)
@@ -236,7 +208,7 @@ def _is_sound(name: str, rows: "pa.Table") -> bool:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a baseline says of itself.
+    """The manifest of a baseline.
 
     Attributes:
         traceql: the version that saved it.
@@ -250,10 +222,10 @@ class Manifest:
 
 
 def manifest_of(folder: Path) -> Manifest:
-    """What a baseline says of itself.
+    """The manifest of a baseline.
 
     Raises:
-        TraceqlError: it is no baseline, or one of another format, or damaged.
+        TraceqlError: it is not a baseline, or one of another format, or damaged.
     """
     if not is_baseline(folder):
         raise TraceqlError(f"{folder} is not a baseline; traceql baseline save NAME makes one")

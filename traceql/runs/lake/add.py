@@ -35,8 +35,7 @@ from traceql.runs.lake.store import (
     run_name,
     store_at,
 )
-from traceql.runs.lake.tables import layout, stored_tables
-from traceql.runs.lake.write import write_run
+from traceql.runs.lake.tables import layout, stored_tables, write_run
 from traceql.util.files import is_database, is_sqlite
 from traceql.util.resources import SCHEMA_VERSION
 from traceql.util.text import one_line

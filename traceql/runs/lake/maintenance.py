@@ -150,9 +150,7 @@ def check_lake(lake: str, *, content: bool = True) -> Checked:
     found, problems = _rows(store)
     files = files_of(found)
     problems += _of_files(store, found, content=content)
-    if not any(
-        one.kind == "row" for one in problems
-    ):  # whose files seem to be orphans
+    if not any(one.kind == "row" for one in problems):  # whose files seem to be orphans
         remedy = f"traceql lake compact --lake {quote(store.place)} removes it"
         problems += [Problem("orphan", name, remedy) for name in orphans(store, found)]
     problems += [
