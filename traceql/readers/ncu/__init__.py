@@ -1,1 +1,1 @@
-"""Reads profiles of Nsight Compute: CSV that `ncu` printed, and its reports by NVIDIA's module."""
+"""Reads profiles of Nsight Compute: CSV of `ncu`, and reports with NVIDIA's module."""

@@ -29,12 +29,8 @@ _FIELDS = re.compile(
 
 def ranges(cell: str) -> list[str]:
     """The names of the ranges around a launch, the outermost one first."""
-    return [_name(found) for found in _RANGE.findall(cell)]
-
-
-def _name(text: str) -> str:
-    fields = _FIELDS.fullmatch(text)
-    return fields["name"] if fields else text
+    found = [(text, _FIELDS.fullmatch(text)) for text in _RANGE.findall(cell)]
+    return [fields["name"] if fields else text for text, fields in found]
 
 
 _OF_LAUNCH = (
@@ -46,7 +42,7 @@ _OF_LAUNCH = (
 _RANGES = _OF_LAUNCH[-2:]
 _SIZES = re.compile(r"\((\d+), *(\d+), *(\d+)\)")
 _NAME = "device__attribute_display_name"
-_WHOLE = ("graph", "range")  # what stands in place of the name of a kernel
+_WHOLE = ("graph", "range")  # in place of the name of a kernel
 _UNITS_MISSING = Remark(
     "units of the profile", 0, 1, False,
     "rows with units; that below the header is missing, so that no size or time is known; print "
@@ -56,7 +52,7 @@ _Row = dict[str, str]
 
 
 class CsvProfile(NamedTuple):
-    """What a CSV holds; see traceql.readers.ncu.values."""
+    """The contents of a CSV; see traceql.readers.ncu.values."""
 
     page: str
     launches: pa.Table
@@ -83,8 +79,8 @@ def csv_profile(text: CsvText) -> CsvProfile:
     launches: list[_Row] = []
     device_names: dict[int, str] = {}
     left_out: Counter[str] = Counter()
-    told = evidence(cell.text for cell in cells_of(text, []) if _left_out(cell) is None)
-    rows = MetricRows(told.mark)
+    found = evidence(cell.text for cell in cells_of(text, []) if _left_out(cell) is None)
+    rows = MetricRows(found.mark)
     for cell in cells_of(text, launches):
         if reason := _left_out(cell):
             left_out[reason] += 1
@@ -96,25 +92,23 @@ def csv_profile(text: CsvText) -> CsvProfile:
         raise Unusable("an empty profile: it has no launch; see that ncu profiles a kernel")
     if not rows.count:
         raise Unusable("it has no metric; print it with --page raw or --page details")
-    remarks = [_kept(rows, text), _marks(told, rows), *rows.no_numbers()]
+    remarks = [_kept(rows, text), _marks(found, rows), *rows.no_numbers()]
     remarks += [*_not_loaded(left_out, text), *rows.rounded()]
-    if not is_details and not _has_units(text):
+    id_column = text.header.index("ID")
+    if not is_details and all(row[id_column] for row in text.rows()):  # no row of units
         remarks.append(_UNITS_MISSING)
     return CsvProfile(page, _launches(launches, device_names), rows.table(), remarks)
 
 
 def _left_out(cell: _Cell) -> str | None:
-    """Which kind of what is not loaded a cell belongs to."""
+    """The kind of a cell that is not loaded; None if it is loaded."""
     if not cell.metric:
         return "rules"
     return "time series" if is_series(cell.metric) else None
 
 
 def _raw(text: CsvText, launches: list[_Row]) -> Iterator[_Cell]:
-    """The cells of the raw page, where the row below the header has the units.
-
-    Appends what the file tells of each launch to `launches`.
-    """
+    """The cells of the raw page, whose units are below the header; appends to `launches`."""
     of_launch = [(i, name) for i, name in enumerate(text.header) if name in _OF_LAUNCH]
     of_metrics = [(i, name) for i, name in enumerate(text.header) if name not in _OF_LAUNCH]
     units = [""] * len(text.header)
@@ -129,13 +123,8 @@ def _raw(text: CsvText, launches: list[_Row]) -> Iterator[_Cell]:
         launches.append({name: row[i] for i, name in of_launch})
 
 
-def _has_units(text: CsvText) -> bool:
-    number = text.header.index("ID")
-    return any(not row[number] for row in text.rows())
-
-
 def _details(text: CsvText, launches: list[_Row]) -> Iterator[_Cell]:
-    """The cells of the details page, likewise; those of rules have no metric."""
+    """The cells of the details page; those of rules have no metric; appends to `launches`."""
     known: dict[tuple[int, str, str], int] = {}
     for row in text.rows():
         found = dict(zip(text.header, row, strict=True))
@@ -187,15 +176,10 @@ def _sizes(text: str | None) -> list[int] | None:
 
 
 def _kept(rows: MetricRows, text: CsvText) -> Remark:
-    """Compares what was read with what is in the rows, which are counted in another way."""
+    """Compares the values read with an independent count of the rows."""
     total = sum(_values_in(row, text.header) for row in text.rows())
-    return Remark(
-        "values of the profile",
-        rows.count,
-        total,
-        rows.count == total,
-        "values in table kernel_metric; values of metrics in the file",
-    )
+    note = "values in table kernel_metric; values of metrics in the file"
+    return Remark("values of the profile", rows.count, total, rows.count == total, note)
 
 
 def _values_in(row: Sequence[str], header: Sequence[str]) -> int:
@@ -208,12 +192,12 @@ def _values_in(row: Sequence[str], header: Sequence[str]) -> int:
     return len(row) - row.count("") - series - sum(1 for name in _OF_LAUNCH if found.get(name))
 
 
-def _marks(told: Evidence, rows: MetricRows) -> Remark:
-    """What was decided about separators, and from which numbers."""
+def _marks(found: Evidence, rows: MetricRows) -> Remark:
+    """The detected decimal mark, and the numbers that show it."""
     words = {Mark.POINT: "decimal point", Mark.COMMA: "decimal comma"}
     because = "; ".join(
-        f"{count} numbers such as {told.example[mark]} have a {words[mark]}"
-        for mark, count in told.numbers.items()
+        f"{count} numbers such as {found.example[mark]} have a {words[mark]}"
+        for mark, count in found.numbers.items()
     )
     note = because or "no number shows the decimal mark"
     if rows.unread:

@@ -1,11 +1,11 @@
-"""Recognizes files of Nsight Compute, and finds the CSV in the output of a program."""
+"""Recognizes files of Nsight Compute, and finds its CSV in the output of a program."""
 
 import csv
 import gzip
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from traceql.util.files import Unusable, read_bytes
@@ -13,7 +13,7 @@ from traceql.util.files import Unusable, read_bytes
 _HEADER = re.compile(
     rb'^"(?:ID|Process ID)","Process (?:ID|Name)",.*"Kernel Name".*$', re.MULTILINE
 )
-# The same, as a spreadsheet or another program saves it.
+# The header as a spreadsheet or another program saves it.
 _SAVED_AGAIN = re.compile(
     rb"^\"?(?:ID|Process ID)\"?([,;\t])\"?Process (?:ID|Name)\"?\1.*Kernel Name.*$", re.MULTILINE
 )
@@ -26,29 +26,21 @@ _GZIP_FORMAT = 31  # of zlib's parameter wbits
 _AGAIN = "print the profile again with ncu -i REPORT.ncu-rep --csv --page raw"
 _FIRST_COLUMNS = ("ID", "Process ID")
 _SUMMARY = {"Minimum", "Maximum", "Average"}
-_LETTERS = 160  # of the tool's own words that a message quotes
+_LETTERS = 160  # quoted of the tool's output
 _READ_BYTES = 1 << 16
-# What is no CSV or text by its name is only searched so far for the header.
+# Other files are only searched for the header in their first bytes.
 _TEXTS = (".csv", ".csv.gz", ".txt", ".log")
 
 
 @dataclass
 class CsvText:
-    """The cells of a CSV.
+    """The cells of a CSV."""
 
-    Attributes:
-        header: the names of the columns.
-        page: the number of the page that the last row belongs to. A file that was appended to
-            repeats the header, and its launches are numbered from 0 again.
-        others: how many lines between the rows are none, such as the program's output.
-        damaged: how many lines begin like a row, and are none.
-    """
-
-    header: list[str]
+    header: list[str]  # names of columns
     lines: list[str]
-    page: int = field(default=0)
-    others: int = field(default=0)
-    damaged: int = field(default=0)
+    page: int = 0  # of the last row: an appended file repeats the header, and counts from 0 again
+    others: int = 0  # lines between the rows, such as the program's output
+    damaged: int = 0  # lines that begin like a row, but are damaged
 
     def rows(self) -> Iterator[list[str]]:
         """The rows below the header. Cells of ncu have no line breaks.
@@ -58,14 +50,14 @@ class CsvText:
         """
         self.page = self.others = self.damaged = 0
         last = len(self.lines) - 1
-        # Of a rule's columns, the rows of metrics have one, and it is empty.
+        # Rows of metrics have only one column of rules, which is empty.
         least = self.header.index(_VALUE) + 1 if _VALUE in self.header else len(self.header)
         for number, line in enumerate(self.lines):
             row = _cells(line) if line.startswith('"') else None
             if row and row[0] in _FIRST_COLUMNS and "Kernel Name" in row:
                 if row != self.header:
                     raise Unusable(
-                        "it holds profiles with different columns, one behind the other; put each "
+                        "it has profiles with different columns, one after the other; put each "
                         "into a file of its own"
                     )
                 self.page += 1
@@ -80,7 +72,7 @@ class CsvText:
 
 
 def is_csv(path: Path) -> bool:
-    """Whether a file has output of Nsight Compute that can be read, or should be."""
+    """Whether a file has output of Nsight Compute, readable or not."""
     try:
         with path.open("rb") as opened:
             head = opened.read(_READ_BYTES)
@@ -112,11 +104,11 @@ def csv_text(file: bytes) -> CsvText:
     header = _HEADER.search(found)
     if header is None and _SAVED_AGAIN.search(found):
         raise Unusable(
-            "another program saved this CSV of Nsight Compute in a form of its own; load the file "
-            f"that ncu wrote, or {_AGAIN}"
+            "another program saved this CSV of Nsight Compute in a format of its own; load the "
+            f"file that ncu wrote, or {_AGAIN}"
         )
     if header is None:
-        raise Unusable(f"{_said(found)}; see that ncu profiles a kernel, and use --csv")
+        raise Unusable(f"{_last_message(found)}; see that ncu profiles a kernel, and use --csv")
     try:
         text = found[header.start() :].decode("utf-8")
     except UnicodeDecodeError as error:
@@ -149,11 +141,11 @@ def _is_output(head: bytes) -> bool:
     return any(pattern.search(head) for pattern in (_HEADER, _TOOL, _SAVED_AGAIN))
 
 
-def _said(found: bytes) -> str:
-    """What the tool says last, if there is no CSV."""
+def _last_message(found: bytes) -> str:
+    """The last message of the tool, if there is no CSV."""
     lines = _TOOL.findall(found)
-    told = [line for line in lines if not line.startswith(b"==PROF==")] or lines[-1:]
-    last = told[-1].decode("utf-8", errors="replace") if told else ""
+    messages = [line for line in lines if not line.startswith(b"==PROF==")] or lines[-1:]
+    last = messages[-1].decode("utf-8", errors="replace") if messages else ""
     return f"no CSV of Nsight Compute in it ({last[:_LETTERS].strip() or 'no message'})"
 
 
@@ -178,5 +170,5 @@ def is_profile(path: Path) -> bool:
 
 
 def is_superseded(path: Path) -> bool:
-    """Whether a report has the CSV that was printed from it beside it."""
+    """Whether a report has its CSV beside it."""
     return path.name.endswith(REPORTS) and is_csv(path.with_suffix(".csv"))

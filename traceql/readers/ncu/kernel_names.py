@@ -1,8 +1,8 @@
-"""Kernel names by which a launch of Nsight Compute and a kernel of a trace are known as the same.
+"""Normalized kernel names, for matching launches of Nsight Compute with kernels of a trace.
 
 The demanglers of `ncu` and of trace recorders differ in namespaces (at:: for at::native::), spaces,
-parameters (T1 * for float*), lambdas, and constants (1 for true). What is the same is the name of
-the function, and of many kernels the template arguments.
+parameters (T1 * for float*), lambdas, and constants (1 for true). They agree in the name of the
+function, and for many kernels in the template arguments.
 """
 
 import re
@@ -23,10 +23,7 @@ _VALUES = {"const": "", "void": "", "true": "1", "false": "0"}
 
 
 class KernelName(NamedTuple):
-    """The name of the function, and its template arguments as all demanglers may write them.
-
-    `arguments` is None if the name has none.
-    """
+    """The name of the function, and its normalized template arguments, None without any."""
 
     base: str
     arguments: str | None
@@ -57,7 +54,7 @@ def _lambdas(text: str) -> str:
 
 
 def _start(text: str) -> int:
-    """Where the bracket opens that the last letter closes; 0 if it is not in the text."""
+    """The position of the bracket that the last letter closes; 0 if it is not in the text."""
     parentheses = angles = 0
     for position in range(len(text) - 1, -1, -1):
         letter = text[position]
@@ -70,13 +67,13 @@ def _start(text: str) -> int:
 
 
 def _first_function(name: str) -> str:
-    """The name before the first bracket, of a name that was cut off or is written otherwise."""
+    """The name before the first bracket, of a truncated or unusual name."""
     found = _BEFORE_BRACKET.search(_UNNAMED.sub("unnamed", name))
     return found[1] if found else name.strip()
 
 
 def _plain(arguments: str) -> str:
-    """Template arguments without what demanglers write in different ways."""
+    """Template arguments without the differences between demanglers."""
     text = _NAMESPACE.sub("", arguments)
     text = _SUFFIX.sub("", _CAST.sub("", text))
     text = _WORDS.sub(lambda word: _VALUES[word[0]], text)

@@ -28,7 +28,7 @@ class ModuleMissing(Unusable):
 
 
 class ReportProfile(NamedTuple):
-    """What a report holds; see traceql.readers.ncu.values."""
+    """The contents of a report; see traceql.readers.ncu.values."""
 
     launches: pa.Table
     metrics: pa.Table
@@ -39,7 +39,7 @@ def report_profile(path: Path) -> ReportProfile:
     """The launches and metrics of a report.
 
     Raises:
-        ModuleMissing: the module is not installed; the message says how to do without it.
+        ModuleMissing: the module is not installed; the message has an alternative.
         Unusable: the module cannot read the report, or it has no launch.
     """
     module = _module(path)
@@ -59,13 +59,8 @@ def report_profile(path: Path) -> ReportProfile:
         raise Unusable(f"NVIDIA's module {_MODULE} cannot read it: {reason(error)}") from None
     if not launches:
         raise Unusable("an empty profile: it has no launch; see that ncu profiles a kernel")
-    kept = Remark(
-        "values of the profile",
-        rows.count,
-        total,
-        rows.count == total,
-        "values in table kernel_metric; metrics in the report",
-    )
+    note = "values in table kernel_metric; metrics in the report"
+    kept = Remark("values of the profile", rows.count, total, rows.count == total, note)
     return ReportProfile(pa.Table.from_pylist(launches, LAUNCH), rows.table(), [kept])
 
 
@@ -120,7 +115,7 @@ def _launch(action: Any, index: int, rows: MetricRows) -> Mapping[str, Any]:
 
 
 def _kind(action: Any) -> str:
-    if not hasattr(action, "workload_type"):  # older versions profile kernels alone
+    if not hasattr(action, "workload_type"):  # older versions profile only kernels
         return "kernel"
     kinds = {action.WorkloadType_GRAPH: "graph", action.WorkloadType_RANGE: "range"}
     return kinds.get(action.workload_type(), "kernel")
@@ -142,11 +137,11 @@ def _ranges(action: Any) -> Iterator[str]:
 
 
 def read_profile(path: Path) -> Profile:
-    """What a file of Nsight Compute holds.
+    """The contents of a file of Nsight Compute.
 
     Raises:
-        ProfileSkipped: it is a report, and the module that reads reports is not installed.
-        TraceCorrupt: it cannot be used; the message says why.
+        ProfileSkipped: it is a report, and the module for reports is not installed.
+        TraceCorrupt: it cannot be used; the message has the reason.
     """
     try:
         file = read_bytes(path)

@@ -1,4 +1,4 @@
-"""The values of metrics in base units, and what a file of Nsight Compute holds."""
+"""The schema of a profile of Nsight Compute, and values of metrics in base units."""
 
 import re
 from collections import Counter
@@ -36,8 +36,8 @@ METRIC = pa.schema(
         ("section", pa.string()),  # NULL unless the details page names it
         ("metric", pa.string()),
         ("unit", pa.string()),  # base unit; NULL if it has none
-        ("value", pa.float64()),  # NULL if it is no number
-        ("text", pa.string()),  # as in the file, if it is no number; else NULL
+        ("value", pa.float64()),  # NULL for a text
+        ("text", pa.string()),  # a value that is not a number, as in the file
         ("file_unit", pa.string()),  # unit in the file; NULL if it has none
         ("step", pa.float64()),  # place value of the last digit in the file, in `unit`
     ]
@@ -57,20 +57,14 @@ class Remark:
 
 @dataclass(frozen=True)
 class Profile:
-    """A file of Nsight Compute.
-
-    Attributes:
-        page: raw or details (pages of CSV), or report.
-        launches: rows of LAUNCH.
-        metrics: rows of METRIC.
-    """
+    """A file of Nsight Compute."""
 
     path: Path
     sha256: str
     size_bytes: int
-    page: str
-    launches: pa.Table
-    metrics: pa.Table
+    page: str  # raw or details (pages of CSV), or report
+    launches: pa.Table  # LAUNCH
+    metrics: pa.Table  # METRIC
     remarks: list[Remark] = field(default_factory=list)
 
 
@@ -89,7 +83,7 @@ _WORDS = {"%": "%", "percent": "%"}
 
 
 class BaseUnit(NamedTuple):
-    """A unit, and how many of it one of the file's unit is."""
+    """A base unit, and the factor from the file's unit."""
 
     name: str
     factor: float
@@ -97,10 +91,7 @@ class BaseUnit(NamedTuple):
 
 @cache
 def base_unit(unit: str) -> BaseUnit:
-    """The base unit of a unit; one that is not known stays as it is.
-
-    Times are in ns, rates per second, sizes in bytes: Kbyte is 1,000, as `ncu` counts.
-    """
+    """The base unit of a unit: ns, per second, bytes (Kbyte is 1,000 bytes in `ncu`), or itself."""
     above, slash, below = unit.partition("/")
     if not slash:
         return _simple(unit)
@@ -129,14 +120,14 @@ _AMBIGUOUS = re.compile(r"-?[1-9]\d{0,2}[.,]\d{3}")
 _GROUPED = re.compile(r"-?\d{1,3}(?:[., ]\d{2,3})*[., ]\d{3}(?:[.,]\d+)?")
 _PLAIN = re.compile(r"[-+]?\d+")
 _EXPONENT = re.compile(r"[-+]?\d+(?:\.\d+)?[eE][-+]?\d+")
-# The raw page prints scaled values in this way, in every locale.
+# The raw page prints scaled values in this format in every locale.
 _SIX_PLACES = re.compile(r"-?\d+\.\d{6}")
 _TOO_LARGE = 1e30  # for a counter
 _GROUPS = str.maketrans("", "", "\u00a0\u202f'\u2019")  # of thousands, in other locales
 
 
 class Mark(StrEnum):
-    """What stands before the decimals."""
+    """The decimal mark."""
 
     POINT = "."
     COMMA = ","
@@ -166,7 +157,7 @@ class Evidence:
 
 
 def evidence(texts: Iterable[str]) -> Evidence:
-    """The decimal mark that these texts have in common."""
+    """The common decimal mark of these texts."""
     numbers: Counter[Mark] = Counter()
     example: dict[Mark, str] = {}
     for text, count in Counter(texts).items():
@@ -180,7 +171,7 @@ def evidence(texts: Iterable[str]) -> Evidence:
 
 @lru_cache(maxsize=65_536)  # most values of a profile are repeated
 def number(text: str, mark: Mark | None) -> Number | None:
-    """The number that a text is; None if it is none, or if `mark` is needed and not known."""
+    """The number in a text; None for other texts, or if it is ambiguous without `mark`."""
     found = _number(text.translate(_GROUPS), mark)
     return found if found and abs(found.value) < _TOO_LARGE else None
 
@@ -203,15 +194,12 @@ def _number(text: str, mark: Mark | None) -> Number | None:
 
 
 def looks_like_number(text: str) -> bool:
-    """Whether it is a number with groups of digits, which may be read in two ways or in none.
-
-    Examples are 1,024 and 12,34,567.
-    """
+    """Whether it is a number with groups of digits, ambiguous or invalid: 1,024 or 12,34,567."""
     return bool(_GROUPED.fullmatch(text.translate(_GROUPS)))
 
 
 def _mark_of(text: str) -> Mark | None:
-    """The decimal mark that a number tells by itself."""
+    """The decimal mark that a single number shows; None if it is ambiguous."""
     found = _SEPARATED.fullmatch(text)
     if not found or _SIX_PLACES.fullmatch(text):
         return None
@@ -226,7 +214,7 @@ def _mark_of(text: str) -> Mark | None:
 
 
 def _are_groups(parts: list[str]) -> bool:
-    """Whether these are the groups of digits of a whole number."""
+    """Whether these are the groups of digits of an integer."""
     first, *others = parts
     return (
         first.isdigit()
@@ -236,22 +224,22 @@ def _are_groups(parts: list[str]) -> bool:
 
 
 _BATCH_ROWS = 65_536
-_SHOWN = 40  # letters of a value that is told
+_SHOWN = 40  # letters of a value in a message
 _SERIES = ("pmsampling:", "warpsampling:")
 _NO_VALUE = ("n/a", "nan", "inf", "-inf")
 
 
 def is_series(metric: str) -> bool:
-    """Whether a metric is a series of samples over time, which is no value of the launch."""
+    """Whether a metric is a series of samples over time instead of a value of the launch."""
     return metric.startswith(_SERIES)
 
 
 class MetricRows:
-    """Rows of traceql.readers.ncu.values.METRIC.
+    """Rows of METRIC.
 
     Attributes:
         count: the number of rows.
-        unread: the texts of numbers that can be read in two ways or in none.
+        unread: the texts of ambiguous or invalid numbers.
     """
 
     def __init__(self, mark: Mark | None) -> None:
@@ -278,7 +266,7 @@ class MetricRows:
     def add_value(
         self, launch: int, section: str | None, metric: str, unit: str, found: Number | str
     ) -> None:
-        """Adds a value that is known to be a number or a text."""
+        """Adds a number or a text."""
         base = base_unit(unit)
         value = step = text = None
         if isinstance(found, Number):
@@ -300,12 +288,12 @@ class MetricRows:
         return pa.Table.from_batches(self._batches, METRIC)
 
     def _finish_batch(self) -> None:
-        """Packs the last rows, which as Python objects take ten times the memory."""
+        """Converts the last rows to Arrow, which takes a tenth of the memory."""
         self._batches.append(pa.record_batch(self._columns, schema=METRIC))
         self._columns = [[] for _ in METRIC]
 
     def no_numbers(self) -> Iterator[Remark]:
-        """A remark if metrics that are measured have values that are no numbers at all."""
+        """A remark if measured metrics have values that are not numbers."""
         odd = {key: n for key, n in self._texts.items() if key[:2] in self._measured}
         if odd:
             _, metric, text = next(iter(odd))
@@ -316,7 +304,7 @@ class MetricRows:
             )  # fmt: skip
 
     def rounded(self) -> Iterator[Remark]:
-        """A remark if sizes are rounded, because the file has them in large units."""
+        """A remark if sizes are rounded to large units."""
         if self._rounded:
             worst = max(self._rounded)
             yield Remark(
@@ -327,5 +315,5 @@ class MetricRows:
 
 
 def _scaled(value: float, factor: float) -> float:
-    """The product, without the binary rounding of decimal fractions: 4.1 Kbyte are 4100 bytes."""
+    """The product, without binary rounding errors: 4.1 Kbyte are 4100 bytes."""
     return round(value * factor, 9) if factor > 1 else value * factor

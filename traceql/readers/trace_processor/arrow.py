@@ -15,12 +15,12 @@ from traceql.util.protobuf_wire import delimited_fields, packed_varints
 
 
 def last_line(text: str) -> str:
-    """The last line that is not empty: Perfetto puts the reason after the traceback."""
+    """The last non-empty line: Perfetto prints the reason after the traceback."""
     lines = [line.strip() for line in text.splitlines()]
     return next((line for line in reversed(lines) if line), "no reason given")
 
 
-CHUNK_BYTES = 2 << 20  # small enough for a chunk's temporaries to stay in the CPU's cache
+CHUNK_BYTES = 2 << 20  # small enough for the CPU's cache
 
 
 class Cell(IntEnum):
@@ -33,8 +33,7 @@ class Cell(IntEnum):
     BLOB = 5
 
 
-# The fields of a CellsBatch with the values of each kind. The field under Cell.NULL holds the
-# kinds of all cells.
+# The fields of a CellsBatch with the values of each kind; that of Cell.NULL has the kinds of cells.
 _FIELDS = {1: Cell.NULL, 2: Cell.VARINT, 3: Cell.FLOAT64, 4: Cell.BLOB, 5: Cell.STRING}
 _TYPES = {
     frozenset[Cell](): pa.null(),
@@ -75,7 +74,7 @@ class Chunk:
         return {kind: (columns == kind).any(axis=1) for kind in Cell}
 
     def column(self, index: int, type_: pa.DataType) -> pa.Array:
-        """One column, converted to the type that this column has in the whole result."""
+        """One column, converted to its type in the whole result."""
         if pa.types.is_null(type_):
             return pa.nulls(len(self.kinds))
         null = self.kinds[:, index] == Cell.NULL if self.present[Cell.NULL][index] else None
@@ -140,7 +139,7 @@ def chunks(batches: Iterable[memoryview], width: int) -> Iterator[Chunk]:
 
 
 def column_type(name: str, kinds: Iterable[Cell]) -> pa.DataType:
-    """The Arrow type for a column with these kinds of cells: float64 if integers and floats mix."""
+    """The Arrow type of a column with these kinds of cells; integers and floats become float64."""
     held = frozenset(kinds) - {Cell.NULL}
     if held not in _TYPES:
         mixed = " and ".join(kind.name.lower() for kind in sorted(held))
@@ -149,7 +148,7 @@ def column_type(name: str, kinds: Iterable[Cell]) -> pa.DataType:
 
 
 def _string_array(terminated: bytes) -> pa.Array:
-    """Splits text in which every string ends in a NUL. Bytes that are not UTF-8 become U+FFFD."""
+    """Splits NUL-terminated strings; bytes that are not UTF-8 become U+FFFD."""
     if not terminated.isascii():
         terminated = terminated.decode("utf-8", "replace").encode()
     ends = np.flatnonzero(np.frombuffer(terminated, np.uint8) == 0)
@@ -159,27 +158,24 @@ def _string_array(terminated: bytes) -> pa.Array:
     return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(text))
 
 
-# Field numbers of QueryResult.
-_COLUMN_NAME = 1
-_ERROR = 2
-_BATCH = 3
+_COLUMN_NAME, _ERROR, _BATCH = 1, 2, 3  # field numbers of QueryResult
 
 
 class Engine(Protocol):
-    """A trace processor that answers queries."""
+    """A trace processor that runs queries."""
 
     def query_bytes(self, query: str, /) -> bytes:
-        """A serialised QueryResult. If the query is wrong, its field `error` says so."""
+        """A serialised QueryResult; its field `error` reports an error in the query."""
         ...
 
 
 def arrow_table(tp: Engine, sql: str, *, schema: pa.Schema | None = None) -> pa.Table:
     """The rows of `sql`, with int64, float64, string or binary columns that may hold NULLs.
 
-    A column that holds only NULLs has the type null, and so has every column of an empty result.
+    A column of only NULLs has the type null, as has every column of an empty result.
 
     Args:
-        schema: columns and types that the table gets in any case.
+        schema: the columns and types of the table.
 
     Raises:
         EngineError: the engine rejects `sql`, a column mixes text with numbers, or the columns do
@@ -194,23 +190,18 @@ def arrow_table(tp: Engine, sql: str, *, schema: pa.Schema | None = None) -> pa.
             names.append(str(content, "utf-8"))
         elif number == _BATCH:
             batches.append(content)
-    table = _table(names, list(chunks(batches, len(names))))
-    return table if schema is None else _cast(table, schema)
-
-
-def _table(names: list[str], parts: list[Chunk]) -> pa.Table:
+    parts = list(chunks(batches, len(names)))
     columns = [_column(name, index, parts) for index, name in enumerate(names)]
-    return pa.Table.from_arrays(columns, names)
+    table = pa.Table.from_arrays(columns, names)
+    if schema is None:
+        return table
+    try:
+        return table.cast(schema)
+    except (ValueError, pa.ArrowException) as error:
+        raise EngineError(f"the query's columns do not fit the schema: {error}") from error
 
 
 def _column(name: str, index: int, parts: list[Chunk]) -> pa.ChunkedArray:
     kinds = {kind for kind in Cell for part in parts if part.present[kind][index]}
     type_ = column_type(name, kinds)
     return pa.chunked_array([part.column(index, type_) for part in parts], type_)
-
-
-def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    try:
-        return table.cast(schema)
-    except (ValueError, pa.ArrowException) as error:
-        raise EngineError(f"the query's columns do not fit the schema: {error}") from error

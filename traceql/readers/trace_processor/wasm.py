@@ -1,4 +1,4 @@
-"""The bundled engine: Perfetto's trace processor as WebAssembly, and what it imports."""
+"""The bundled engine: Perfetto's trace processor as WebAssembly, and the functions it imports."""
 
 import calendar
 import contextlib
@@ -43,7 +43,7 @@ LOG_BYTES = 1 << 14
 
 
 class Host:
-    """The functions that the engine imports; they access its memory and keep its log."""
+    """The functions that the engine imports, its memory and its log."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -70,14 +70,16 @@ class Host:
 
     def imports(self, types: list[ImportType]) -> list[Func]:
         """A function for each import, in order; unsupported ones return "not implemented"."""
+        functions = (self._functions.get(item.name or "", _unsupported(item)) for item in types)
         return [
-            Func(self._store, cast(FuncType, item.type), self._function(item)) for item in types
+            Func(self._store, cast(FuncType, item.type), function)
+            for item, function in zip(types, functions, strict=True)
         ]
 
     def attach(self, memory: Memory) -> None:
         """Uses `memory`, which exists only once the engine is instantiated."""
         self._memory = memory
-        _ask_for_large_pages(self._base, MAX_MEMORY_BYTES)
+        _advise_large_pages(self._base, MAX_MEMORY_BYTES)
 
     def detach(self) -> None:
         """Drops all references that keep the engine's memory alive."""
@@ -97,11 +99,11 @@ class Host:
         """`size` writable bytes of the engine's memory, valid until the engine runs again."""
         return memoryview((ctypes.c_ubyte * size).from_address(self._base + pointer)).cast("B")
 
-    def complaint(self) -> str:
-        """Why the engine stopped, according to its log."""
+    def stop_reason(self) -> str:
+        """The reason in the log why the engine stopped."""
         if self._denied_bytes:
             return (
-                f"out of memory: it asked for {self._denied_bytes / 2**30:.1f} GiB; set "
+                f"out of memory: it needed {self._denied_bytes / 2**30:.1f} GiB; set "
                 "TRACEQL_TRACE_PROCESSOR to a native trace_processor_shell, or use a bigger machine"
             )
         lines = self._log.decode("utf-8", "replace").replace("\r", "\n").split("\n")
@@ -115,11 +117,8 @@ class Host:
 
     @property
     def _base(self) -> int:
-        # Read again each time, because growing may move the memory.
+        # Read each time, because growing may move the memory.
         return ctypes.addressof(self._attached.data_ptr(self._store).contents)
-
-    def _function(self, item: ImportType) -> Callable[..., int | float | None]:
-        return self._functions.get(item.name or "", _unsupported(item))
 
     def _write(self, pointer: int, data: bytes) -> None:
         ctypes.memmove(self._base + pointer, data, len(data))
@@ -127,7 +126,7 @@ class Host:
     def _string(self, pointer: int) -> str:
         return ctypes.string_at(self._base + pointer).decode("utf-8", "replace")
 
-    def _say(self, data: bytes) -> None:
+    def _append_log(self, data: bytes) -> None:
         self._log = (self._log + data)[-LOG_BYTES:]
 
     def _resize_heap(self, wanted: int) -> int:
@@ -146,12 +145,12 @@ class Host:
         data = b"".join(
             self.read(*struct.unpack("<QQ", self.read(vectors + 16 * i, 16))) for i in range(count)
         )
-        self._say(data)
+        self._append_log(data)
         self._write(written, struct.pack("<Q", len(data)))
         return 0
 
     def _err(self, message: int) -> None:
-        self._say(self._string(message).encode() + b"\n")
+        self._append_log(self._string(message).encode() + b"\n")
 
     def _clock_time_get(self, clock: int, _precision: int, result: int) -> int:
         now_ns = time.monotonic_ns() if clock else time.time_ns()
@@ -180,7 +179,7 @@ class Host:
         return calendar.timegm((year + 1900, month + 1, day, hour, minute, second))
 
     def _abort(self) -> NoReturn:
-        raise EngineError(f"the trace processor stopped: {self.complaint()}")
+        raise EngineError(f"the trace processor stopped: {self.stop_reason()}")
 
     def _assert_fail(self, condition: int, file: int, line: int, _function: int) -> NoReturn:
         where = f"{self._string(file)}:{line}"
@@ -193,8 +192,8 @@ def _unsupported(item: ImportType) -> Callable[..., int | None]:
     return lambda *_: code
 
 
-def _ask_for_large_pages(address: int, size: int) -> None:
-    """Asks Linux for large pages, which avoids a page fault per 4 KiB; does nothing elsewhere."""
+def _advise_large_pages(address: int, size: int) -> None:
+    """Enables large pages on Linux, which avoids a page fault per 4 KiB."""
     with contextlib.suppress(AttributeError, OSError):
         madvise = ctypes.CDLL(None).madvise
         madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
@@ -207,9 +206,9 @@ _compiling = threading.Lock()
 
 
 class WasmEngine:
-    """One running trace processor; requests and replies are bytes of a TraceProcessorRpcStream.
+    """A running trace processor; requests and replies are bytes of a TraceProcessorRpcStream.
 
-    Two threads must not use it at the same time. It releases the interpreter lock while it works.
+    It is not thread-safe. It releases the interpreter lock while it runs.
     """
 
     def __init__(self) -> None:
@@ -219,14 +218,19 @@ class WasmEngine:
         try:
             self._start(plan)
         except (Trap, WasmtimeError):
-            self._start_movable()
+            try:
+                self._start(MOVABLE)
+            except (Trap, WasmtimeError) as error:
+                raise EngineError(
+                    f"the bundled trace processor cannot start: {_first_line(error)}; give it "
+                    "memory, or set TRACEQL_TRACE_PROCESSOR to a native trace_processor_shell"
+                ) from error
         self._stopped = ""
 
     def request(self, *parts: bytes | memoryview) -> bytes:
-        """The reply to one request, which consists of `parts` laid end to end.
+        """The reply to one request, the concatenation of `parts`, of at most REQUEST_BYTES.
 
-        The request must fit in REQUEST_BYTES. After an EngineError the engine cannot be used
-        again.
+        After an EngineError the engine cannot be used again.
         """
         if self._stopped:
             raise EngineError(self._stopped)
@@ -239,8 +243,8 @@ class WasmEngine:
             window = window[len(part) :]
         try:
             self._on_request(self._store, size)
-        except BaseException as error:  # KeyboardInterrupt, too, stops the engine half way
-            self._stopped = self._epitaph(error)
+        except BaseException as error:  # KeyboardInterrupt, too, stops the engine in the middle
+            self._stopped = self._error_message(error)
             self._reply.clear()
             if isinstance(error, Trap | WasmtimeError):
                 raise EngineError(self._stopped) from error
@@ -259,15 +263,6 @@ class WasmEngine:
         self._stopped = "the trace processor is closed; open it again"
         self._host.detach()
         self._store.close()
-
-    def _start_movable(self) -> None:
-        try:
-            self._start(MOVABLE)
-        except (Trap, WasmtimeError) as error:
-            raise EngineError(
-                f"the bundled trace processor cannot start: {_first_line(error)}; give it memory, "
-                "or set TRACEQL_TRACE_PROCESSOR to a native trace_processor_shell"
-            ) from error
 
     def _start(self, plan: MemoryPlan) -> None:
         engine, module = _code(plan)
@@ -296,21 +291,21 @@ class WasmEngine:
     def _on_reply(self, pointer: int, size: int) -> None:
         self._reply.append(self._host.read(pointer, size & 0xFFFFFFFF))
 
-    def _epitaph(self, error: BaseException) -> str:
+    def _error_message(self, error: BaseException) -> str:
         if isinstance(error, EngineError):
             return str(error)
         if isinstance(error, Trap | WasmtimeError):
-            return f"the trace processor stopped: {_first_line(error)} ({self._host.complaint()})"
+            return f"the trace processor stopped: {_first_line(error)} ({self._host.stop_reason()})"
         return "the trace processor was interrupted; open it again"
 
 
 def _code(plan: MemoryPlan) -> tuple[Engine, Module]:
     with _compiling:
-        return _code_once(plan)
+        return _cached_code(plan)
 
 
 @functools.cache
-def _code_once(plan: MemoryPlan) -> tuple[Engine, Module]:
+def _cached_code(plan: MemoryPlan) -> tuple[Engine, Module]:
     return compiled(bundled_wasm(), plan)
 
 

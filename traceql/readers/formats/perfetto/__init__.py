@@ -13,7 +13,7 @@ _SUFFIXES = (".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz")
 
 
 def _recognises(path: Path) -> bool:
-    """By the file's name, unless the file holds JSON."""
+    """By the file's name, unless its content is JSON."""
     return path.name.endswith(_SUFFIXES) and not begins_like_json(path)
 
 

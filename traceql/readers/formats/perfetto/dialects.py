@@ -1,4 +1,4 @@
-"""Which profiler wrote a Perfetto trace, by its categories, and what its arguments are."""
+"""Detects the profiler of a Perfetto trace by its categories, and decodes its arguments."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,19 +29,11 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True)
 class TraceDialect:
-    """The words of a trace.
+    """The vocabulary of a trace."""
 
-    Attributes:
-        name: the folder of traceql/dialect; None for that of the reader.
-        on_gpu: categories of GPU activities, in lower case.
-        arguments: the arguments of each event, from JSON, that become columns.
-        names: what names of events are called instead.
-        remarks: what the ledger has to say about the slices, given the activities.
-    """
-
-    name: str | None
-    on_gpu: frozenset[str]
-    arguments: Callable[[Sequence[bytes]], list[Arguments]]
+    name: str | None  # a package of traceql.readers.dialects; None for that of the reader
+    on_gpu: frozenset[str]  # categories of GPU activities, in lower case
+    arguments: Callable[[Sequence[bytes]], list[Arguments]]  # decodes the JSON of events
     names: Mapping[str, str] = field(default_factory=dict)
     remarks: Callable[[pa.Table, pa.Table], Iterable[Remark]] = lambda _slices, _activities: ()
 
@@ -60,10 +52,12 @@ def _of_pytorch(texts: Sequence[bytes]) -> list[Arguments]:
 
 
 def _of_rocprof(texts: Sequence[bytes]) -> list[Arguments]:
-    """Streams are queues of the GPU where the trace has but one stream, which is not recorded."""
-    told: list[dict[str, Any]] = [_OBJECT.decode(text) if text else {} for text in texts]
-    streams = [_integer(each.get(Argument.STREAM, each.get(Argument.STREAM_ID))) for each in told]
-    gpus = {_number(each.get(Argument.AGENT)) for each in told}
+    """Decodes arguments; if the trace has no streams, queues of the GPU take their place."""
+    records: list[dict[str, Any]] = [_OBJECT.decode(text) if text else {} for text in texts]
+    streams = [
+        _integer(each.get(Argument.STREAM, each.get(Argument.STREAM_ID))) for each in records
+    ]
+    gpus = {_number(each.get(Argument.AGENT)) for each in records}
     has_streams = bool(np.any([stream for stream in streams if stream]))
     return [
         Arguments(
@@ -72,12 +66,12 @@ def _of_rocprof(texts: Sequence[bytes]) -> list[Arguments]:
             stream=stream if has_streams else _integer(each.get(Argument.QUEUE, stream)),
             bytes=_integer(each.get(Argument.COPIED_BYTES)),
         )
-        for each, stream in zip(told, streams, strict=True)
+        for each, stream in zip(records, streams, strict=True)
     ]
 
 
 def _graphs(slices: pa.Table, activities: pa.Table) -> Iterable[Remark]:
-    """The kernels of each launch of a HIP graph; these traces do not say of which graph."""
+    """The kernels of each launch of a HIP graph; these traces do not name the graph."""
     correlation = slices["correlation"].fill_null(0).to_numpy()
     is_launch = pc.fill_null(
         pc.match_substring(slices["name"].cast(pa.large_string()), GRAPH_LAUNCH), False
@@ -86,14 +80,14 @@ def _graphs(slices: pa.Table, activities: pa.Table) -> Iterable[Remark]:
     return graph_remarks(launches, correlation[activities["index"]])
 
 
-def _device(told: dict[str, Any], gpus: set[int | None]) -> int | None:
+def _device(arguments: dict[str, Any], gpus: set[int | None]) -> int | None:
     """The number in the name of an agent, such as `Agent-4`: of a copy, the target or the source.
 
     Args:
         gpus: the numbers of the agents that ran kernels.
     """
     keys = (Argument.AGENT, Argument.TARGET_AGENT, Argument.SOURCE_AGENT)
-    numbers = [_number(told[key]) for key in keys if key in told]
+    numbers = [_number(arguments[key]) for key in keys if key in arguments]
     return next((number for number in numbers if number in gpus), None)
 
 

@@ -1,4 +1,4 @@
-"""Reads a native Perfetto trace: the trace processor parses it, queries fetch the tables."""
+"""Reads a native Perfetto trace with queries to the trace processor."""
 
 import json
 import re
@@ -20,15 +20,7 @@ from traceql.readers.formats.perfetto.dialects import TraceDialect, dialect_of
 from traceql.readers.formats.perfetto.track_events import TrackEvents, count_table, track_events
 from traceql.readers.lost_data import Losses, listed, losses
 from traceql.readers.remarks import Remark, remark_table
-from traceql.readers.tables import (
-    COUNTER,
-    FLOW,
-    INSTANT,
-    NAME,
-    SLICE,
-    TRACK,
-    TraceTables,
-)
+from traceql.readers.tables import COUNTER, FLOW, INSTANT, NAME, SLICE, TRACK, TraceTables
 from traceql.readers.total_time import require_total_fits
 from traceql.readers.trace_processor import Engine, arrow_table, open_engine
 from traceql.readers.unpacked import ANEW, pieces
@@ -65,16 +57,13 @@ _UNMATCHED = (
 _PIECE_BYTES = 4 << 20
 _PREFIX = re.compile(r"^(?:debug|args)\.")
 _POSITIONS = re.compile(r"((?:\[[0-9]+\])+)$")
-# A list may lack so many places before one that has a value: a key of a few bytes must not make a
-# list of any length.
-_MOST_GAPS = 100
+_MOST_GAPS = 100  # before an item of a list, because a short key must not create a huge list
 
 
 def read_native(path: Path, *, trace_processor: Path | None) -> TraceTables:
     """The tables of a native Perfetto trace; `index` is the trace processor's slice id.
 
-    The slices are counted in the packets too, so that a trace of which some cannot be read is
-    loaded, and the ledger says how many are missing.
+    The packets are counted too, so that the ledger reports slices that cannot be read.
 
     Raises:
         TraceCorrupt: the file is empty or damaged, or ends within a packet.
@@ -115,14 +104,14 @@ def _tables(
 
 
 def _require_countable(slices: int, in_file: TrackEvents, lost: Losses) -> None:
-    """Raises LossyLoad if the trace lost everything, or more than the ledger can tell."""
+    """Raises LossyLoad if the trace lost everything, or an unknown amount."""
     expected = in_file.slices.total()
     if expected and not slices:
         raise LossyLoad(
             f"none of its {expected} events can be read; its first packets may be missing; {ANEW}"
         )
     if lost.lost and in_file.may_have_others:
-        what = f"a part of it cannot be read ({listed(lost.lost)}), and how much cannot be told"
+        what = f"an unknown part of it cannot be read ({listed(lost.lost)})"
         raise LossyLoad(f"{what}; {ANEW}")
 
 
@@ -132,10 +121,7 @@ def _slice_tables(
     args_by_set: Mapping[int | None, bytes],
     dialect: TraceDialect,
 ) -> tuple[pa.Table, pa.Table, int]:
-    """Slices, activities, and the number of slices without an end.
-
-    A slice without an end lasts until the end of the trace.
-    """
+    """Slices, activities, and the number of slices without an end, which last until the end."""
     dur, ts = _int64(found["dur"]), _int64(found["ts"])
     unfinished = pc.less(dur, 0)
     to_the_end = pc.max_element_wise(pc.subtract(_int64(found["end_ts"]), ts), 0)
@@ -171,10 +157,7 @@ def _slice_tables(
 
 
 def _args_by_set(tp: Engine) -> dict[int | None, bytes]:
-    """The JSON text of each set of arguments, with lists restored.
-
-    The trace processor flattens lists: `grid[0]`, `grid[1]`, ...
-    """
+    """The JSON text of each set of arguments; flattened lists (`grid[0]`) are restored."""
     sets: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     columns = (column.to_pylist() for column in arrow_table(tp, _ARGS).columns)
     for arg_set, key, kind, integer, real, text in zip(*columns, strict=True):
@@ -185,7 +168,7 @@ def _args_by_set(tp: Engine) -> dict[int | None, bytes]:
 
 @cache
 def _name_and_positions(key: str) -> tuple[str, Sequence[int]]:
-    """`debug.grid[0]` as `grid` and its positions, which are empty outside lists."""
+    """`grid` and its positions for `debug.grid[0]`; no positions outside lists."""
     name = _PREFIX.sub("", key)
     positions = _POSITIONS.search(name)
     if positions is None:
@@ -194,7 +177,7 @@ def _name_and_positions(key: str) -> tuple[str, Sequence[int]]:
 
 
 def _put(args: dict[str, Any], key: str, name: str, positions: Sequence[int], value: Any) -> None:
-    """Puts a value into its list; under its whole key if no list can have this place."""
+    """Puts a value into its list, or under its whole key if the position is invalid."""
     if not positions:
         args[name] = value
         return
@@ -209,7 +192,7 @@ def _put(args: dict[str, Any], key: str, name: str, positions: Sequence[int], va
 
 
 def _innermost(place: Any, positions: Sequence[int]) -> list[Any] | None:
-    """The list that has the last of these positions; None if there can be none."""
+    """The list with the last of these positions; None if a position is invalid."""
     for position in positions[:-1]:
         if not _has_room(place, position):
             return None
@@ -223,15 +206,11 @@ def _has_room(place: Any, position: int) -> bool:
 
 
 def _argument_value(kind: str, integer: int | None, real: float | None, text: str | None) -> Any:
-    match kind:
-        case "string" | "json":
-            return text
-        case "real":
-            return real
-        case "bool":
-            return bool(integer)
-        case _:
-            return integer
+    if kind in ("string", "json"):
+        return text
+    if kind == "real":
+        return real
+    return bool(integer) if kind == "bool" else integer
 
 
 def _int64(column: pa.ChunkedArray) -> pa.Array:
@@ -284,6 +263,6 @@ def _remarks(
 
 
 def _loss_remark(check_name: str, statistics: Mapping[str, int], note: str) -> Remark:
-    """A check that holds if there are no such statistics."""
+    """A check that is ok if there are no such statistics."""
     note = f"{note}: {listed(statistics)}" if statistics else note
     return Remark(check_name, sum(statistics.values()), 0, not statistics, note)

@@ -19,13 +19,13 @@ from traceql.util.protobuf_wire import DELIMITED, tag, varint_at
 
 
 def packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The content of each packet of a trace, which is given in pieces of any size.
+    """The content of each packet of a trace in pieces of any size.
 
     Raises:
         TraceCorrupt: the trace is damaged, or ends within a packet; the message does not name the
             file.
     """
-    held: list[bytes] = []  # the beginning of a packet, which goes on in the next piece
+    held: list[bytes] = []  # the start of a packet that continues in the next piece
     held_bytes, wanted_bytes, position = 0, 1, 0
     for piece in pieces:
         held.append(piece)
@@ -58,13 +58,13 @@ def _damaged(byte: int) -> str:
     return f"not a trace, or damaged at byte {byte}; {ANEW}"
 
 
-# The types of track events, and the phases of those that come from the Chrome format.
+# Types of track events, and phases of events from the Chrome format.
 _BEGINS = {TrackEvent.TYPE_SLICE_BEGIN, "B", "b", "S"}
 _SLICES = {*_BEGINS, TrackEvent.TYPE_INSTANT, "X", "i", "I", "R", "n", "T", "p"}
 _ENDS = {TrackEvent.TYPE_SLICE_END, "E", "e", "F"}
 _WITHOUT_ROWS = {TrackEvent.TYPE_COUNTER, "s", "t", "f", "M"}  # counted otherwise: flows, names
 _STATE_CLEARED = TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
-# Packets of which the trace processor makes no slices. Any other packet may make some.
+# Packets without slices in the trace processor; other packets may have some.
 _WITHOUT_SLICES = {
     *("clock_snapshot", "cpu_info", "extension_descriptor", "ftrace_stats", "gpu_counter_event"),
     *("module_symbols", "perf_sample", "power_rails", "process_descriptor", "process_stats"),
@@ -75,32 +75,20 @@ _WITHOUT_SLICES = {
 
 @dataclass
 class TrackEvents:
-    """What the packets of a trace hold.
+    """Counts of the packets of a trace."""
 
-    Attributes:
-        slices: number of track events that make a slice, by category; "" for none.
-        begins: number of these that leave the end to another event.
-        ends: number of track events that end a slice.
-        early_ends: number of these on tracks where no slice has begun yet.
-        unread: number of track events of which no table gets a row, by type or phase.
-        may_have_others: whether other packets may make slices as well.
-        drops: number of packets that say that packets before them in their sequence are missing.
-        cut_texts: number of names and categories with a zero byte, at which the trace processor
-            cuts them.
-    """
-
-    slices: Counter[str] = field(default_factory=Counter)
-    begins: int = 0
+    slices: Counter[str] = field(default_factory=Counter)  # by category; "" for none
+    begins: int = 0  # slices that another event ends
     ends: int = 0
-    early_ends: int = 0
-    unread: Counter[str] = field(default_factory=Counter)
-    may_have_others: bool = False
-    cut_texts: int = 0
-    drops: int = 0
+    early_ends: int = 0  # on tracks where no slice has begun yet
+    unread: Counter[str] = field(default_factory=Counter)  # events of no table, by type or phase
+    may_have_others: bool = False  # whether other packets may have slices too
+    cut_texts: int = 0  # names and categories that the trace processor cuts at a zero byte
+    drops: int = 0  # packets that report a loss of earlier packets in their sequence
 
 
 def track_events(pieces: Iterable[bytes]) -> TrackEvents:
-    """Counts the track events of a trace, which is given in pieces of any size.
+    """Counts the track events of a trace in pieces of any size.
 
     Raises:
         TraceCorrupt: the trace is empty or damaged, or ends within a packet; the message does not
@@ -117,10 +105,9 @@ def track_events(pieces: Iterable[bytes]) -> TrackEvents:
 
 
 class _Categories:
-    """The categories of the events of one packet sequence, until it starts anew.
+    """The categories of the events of one packet sequence, until its state is cleared.
 
-    Events refer to texts by number. They are looked up at the end, as the trace processor does,
-    because a text may follow the events that refer to it.
+    Events refer to texts by number; a text may follow the events that refer to it.
     """
 
     def __init__(self) -> None:
@@ -128,7 +115,7 @@ class _Categories:
         self.events: Counter[tuple[tuple[int, ...], tuple[str, ...]]] = Counter()
 
     def named(self) -> Iterator[tuple[str, int]]:
-        """Each category as the trace processor names it, and its number of events."""
+        """Each category, named as in the trace processor, and its number of events."""
         for (numbers, texts), events in self.events.items():
             if len(numbers) == 1 and not texts:
                 yield self.texts.get(numbers[0], f"unknown({numbers[0]})"), events
@@ -159,7 +146,7 @@ class _Counting:
             raise TraceCorrupt(f"packet {number} is damaged; {ANEW}") from None
         sequence = packet.trusted_packet_sequence_id
         if packet.previous_packet_dropped and sequence in self._sequences:
-            self._found.drops += 1  # the first packet of a sequence always says so
+            self._found.drops += 1  # the first packet of a sequence always has the flag
         self._sequences.add(sequence)
         if packet.sequence_flags & _STATE_CLEARED and sequence in self._current:
             self._finished.append(self._current.pop(sequence))
@@ -219,10 +206,10 @@ def _text(given: str | bytes) -> str:
 
 
 def count_table(in_file: TrackEvents, cats: pa.ChunkedArray) -> pa.Table:
-    """One row per category, and one per kind of track event that no table gets.
+    """One row per category, and one per kind of unread track event.
 
-    If other packets than track events may make slices, only a category with too few slices has a
-    number. Durations are unknown: they need the slices nested, which the trace processor does.
+    If other packets may have slices, only a category with too few slices has a number. Durations
+    are unknown before the trace processor nests the slices.
 
     Args:
         cats: the category of each slice that was read.
