@@ -1,17 +1,13 @@
-"""The engine for readers: the bundled one, without the official Perfetto API, or a native one."""
+"""The bundled engine without the official Perfetto API and protobuf's parser."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from traceql.errors import EngineError, TraceNotFound
 from traceql.readers.trace_processor.arrow import last_line
-from traceql.readers.trace_processor.module_cache import native_binary
 from traceql.readers.trace_processor.wasm import REQUEST_BYTES, WasmEngine
 from traceql.util.protobuf_wire import DELIMITED, VARINT, delimited_fields, tag, varint
-
-if TYPE_CHECKING:
-    from traceql.readers.trace_processor.backend import TraceProcessor
 
 PIECE_BYTES = 16 << 20  # large, because the engine detects the format in the first piece
 
@@ -134,22 +130,3 @@ def _require_no_error(
                 if field == error and text:
                     reason = last_line(prefix + str(text, "utf-8", "replace"))
                     raise EngineError(f"the trace processor rejected the trace: {reason}")
-
-
-def open_engine(
-    feed: Iterable[bytes] | str | Path, *, trace_processor: str | Path | None = None
-) -> "BundledEngine | TraceProcessor":
-    """An engine that has loaded `feed`, with the arguments of `open_trace_processor`."""
-    if native_binary(trace_processor):
-        from traceql.readers.trace_processor.backend import open_trace_processor
-
-        return open_trace_processor(feed, trace_processor=trace_processor)
-    engine = BundledEngine()
-    try:
-        for piece in pieces(feed):
-            engine.append(piece)
-        engine.finish()
-    except BaseException:
-        engine.close()
-        raise
-    return engine
