@@ -1,6 +1,6 @@
-"""The plan of an experiment: what is varied, what is held, how often it is repeated.
+"""The plan of an experiment: what varies, what is constant, how often it is repeated.
 
-These types are the one definition of the YAML file; its JSON schema is made from them.
+These types define the YAML file and its JSON schema.
 """
 
 import re
@@ -31,20 +31,20 @@ class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Grid(_Part, frozen=True):
-    """What is varied: every combination is a point. A single value may stand for a list of one.
+    """What varies: every combination is a point. A single value stands for a list of one.
 
     Attributes:
         tensor_parallel: GPUs that share each layer.
         pipeline_parallel: stages that share the layers.
         data_parallel: replicas that share the requests.
         expert_parallel: whether whole experts are on one GPU each, in mixtures of experts.
-        batch: requests that are sent at once, and none after them.
+        batch: requests that are sent together, and none after them.
         concurrency: requests in flight: when one has finished, the next is sent.
         request_rate: requests per second that arrive (Poisson), or inf.
         prompt_tokens: tokens of each prompt, which are random.
         output_tokens: tokens that each request generates.
-        engine: sets of arguments of vLLM's engine, each a variant of its own.
-        environment: sets of environment variables of the server, each a variant of its own.
+        engine: sets of arguments of vLLM's engine; each is a variant.
+        environment: sets of environment variables of the server; each is a variant.
     """
 
     tensor_parallel: Counts = 1
@@ -63,14 +63,14 @@ class Grid(_Part, frozen=True):
 
 
 class Constraints(_Part, frozen=True):
-    """Points beyond these are skipped, and the reason is recorded.
+    """Points beyond these limits are skipped, and the reason is recorded.
 
     Attributes:
         max_gpus: GPUs of an engine (TP x PP x DP).
         max_tokens: prompt and output tokens of a request.
         max_tokens_in_flight: tokens of all requests in flight together.
-        max_in_flight_per_gpu: requests in flight for each GPU of an engine, so that batches grow
-            with the GPUs.
+        max_in_flight_per_gpu: requests in flight per GPU of an engine, so that batches grow with
+            the GPUs.
     """
 
     max_gpus: Count | None = None
@@ -83,9 +83,9 @@ class Limits(_Part, frozen=True):
     """What a request must meet to count as good (goodput).
 
     Attributes:
-        ttft_ms: most time to the first token, ms.
-        tpot_ms: most time per output token after the first, ms.
-        e2e_ms: most time to the last token, ms.
+        ttft_ms: maximum time to the first token, ms.
+        tpot_ms: maximum time per output token after the first, ms.
+        e2e_ms: maximum time to the last token, ms.
     """
 
     ttft_ms: Milliseconds | None = None
@@ -94,13 +94,13 @@ class Limits(_Part, frozen=True):
 
 
 class Record(_Part, frozen=True):
-    """What is recorded of a point beside its times.
+    """What is recorded of a point besides its times.
 
     Attributes:
         profile: one more repeat of each point under the profiler; its times do not count.
-        seconds: how long the profiler goes on once all requests in flight have their first token.
+        seconds: how long the profiler records after all requests in flight have their first token.
         tool: the profiler: torch, or nsys or ncu where they are installed.
-        outputs: whether the generated text is kept.
+        outputs: whether the generated text is stored.
     """
 
     profile: bool = True
@@ -114,19 +114,19 @@ class Plan(_Part, frozen=True):
 
     Attributes:
         name: names the folder of results; letters, digits, '.', '_' and '-'.
-        question: what the experiment is to answer; the report begins with it.
+        question: what the experiment should answer; the report begins with it.
         model: a model folder, a Hugging Face id or a built-in architecture such as qwen3-8b.
         dummy_weights: random weights; nothing is downloaded for a built-in architecture.
         engine: arguments of vLLM's engine for all points.
         environment: environment variables of the server for all points.
-        grid: what is varied.
+        grid: what varies.
         constraints: which points are skipped.
-        limits: what a good request meets.
-        record: what is recorded beside times.
-        bench: what measures: vllm bench serve, or vllm bench latency, which starts an engine for
+        limits: what a good request must meet.
+        record: what is recorded besides times.
+        bench: the benchmark: vllm bench serve, or vllm bench latency, which starts an engine for
             each point.
         rounds: requests of a point are this many times its concurrency.
-        repeats: starts of the server, which are what a verdict counts.
+        repeats: starts of the server; verdicts count them.
         gates: whether the results may serve as a baseline; a quick look may not.
         seed: of the prompts and of the order of servers.
         port: of the server; a free one by default.
@@ -169,7 +169,7 @@ def plan_schema() -> dict[str, Any]:
 
 
 def _described(kind: type) -> tuple[str, dict[str, str]]:
-    """The first sentences of a docstring, and what it says of each attribute."""
+    """The first sentences of a docstring, and the text of each attribute."""
     text, _, attributes = cleandoc(kind.__doc__ or "").partition("\n\nAttributes:\n")
     found = _ATTRIBUTE.findall(dedent(attributes))
-    return " ".join(text.split()), {name: " ".join(said.split()) for name, said in found}
+    return " ".join(text.split()), {name: " ".join(text.split()) for name, text in found}
