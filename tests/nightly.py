@@ -52,7 +52,7 @@ _DAMAGE = [
     Rule("test_parts", but=_RUNS[:1]),
     Rule("test_compiled", ("recordings_are_scanned_alike",)),
     Rule("test_waterfall_and_roofline", ("no_name_covers",)),
-    Rule("test_shift", ("simulated_repeats",)),
+    Rule("test_compare_parts", ("simulated_repeats",)),
     Rule("test_history", ("noise_is_not_marked", "five_deviations")),
 ]
 _KILLS = [
@@ -64,7 +64,7 @@ _KILLS = [
     Rule("test_capture_processes", ("hears_no_signal", "killed_engine", "shared_memory")),
     Rule(
         "test_experiment_runner",
-        ("killed_experiment", "interrupted", "ended_are_measured", "that_dies", "never_starts"),
+        ("killed_experiment", "interrupted", "ended_are_measured", "never_starts"),
     ),
     Rule("test_mcp", ("takes_too_long", "client_cancels", "ends_with_its_input")),
     Rule("test_large_output", ("memory_does_not_grow",)),
@@ -99,8 +99,8 @@ _QUERIES = [
 ]
 _DOCS = [
     Rule("test_docs", ("every_command_runs_after", "every_command_on_results", "measured_scaling")),
+    Rule("test_docs", ("site_is_built",)),
     Rule("test_notebooks", ("without_a_network",)),
-    Rule("test_site"),
     Rule("test_gate_command", ("example_of_the_document", "example_workflow", "has_every_metric")),
     Rule("test_diff_command", ("example_of_the_document",)),
     Rule("test_report_page"),

@@ -1,13 +1,27 @@
 """The parts of a comparison: names, alignment, layers and differences of set-up."""
 
+from fractions import Fraction
+from itertools import combinations, product
+from math import comb, exp, log
+from statistics import median
+
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traceql.runs.compare.kernel_matching import Aligned, aligned, stem
 from traceql.runs.compare.layer_changes import layer_changes
 from traceql.runs.compare.setup import Effect, differences
-from traceql.runs.compare.verdict import Verdict, judged
+from traceql.runs.compare.verdict import (
+    Judged,
+    Verdict,
+    holm,
+    interval_place,
+    judged,
+    p_value,
+    shift,
+)
 
 _NAMES = st.sampled_from(["alpha_kernel", "beta_kernel", "gamma<int>", "void delta(int)"])
 _KERNELS = st.lists(st.tuples(_NAMES, st.integers(0, 1_000)), max_size=40)
@@ -165,3 +179,166 @@ def test_verdicts_of_five_steady_runs(factor: float, verdict: Verdict) -> None:
     threshold = 0.02
     told = judged(_FIVE, [factor * ns for ns in _FIVE], whole=100, threshold=threshold)
     assert told.verdict is verdict
+
+
+SOME = settings(max_examples=60, deadline=None)
+VALUES = st.floats(0.5, 2, allow_nan=False)
+RUNS = st.lists(VALUES, min_size=4, max_size=7)
+
+
+# --- against enumeration ---------------------------------------------------------------------
+
+
+def pairs_above(base: tuple[float, ...], new: tuple[float, ...]) -> Fraction:
+    """Pairs in which the new value is greater; ties count one half."""
+    signs = [(after > before) - (after < before) for before in base for after in new]
+    return Fraction(sum(signs) + len(signs), 2)
+
+
+def enumerated(base: int, new: int) -> list[int]:
+    """Pairs with the new value above, in each order of base + new different values."""
+    places = range(base + new)
+    return [
+        sum(after > before for after in chosen for before in places if before not in chosen)
+        for chosen in combinations(places, new)
+    ]
+
+
+@pytest.mark.parametrize(("base", "new"), [(1, 1), (2, 3), (4, 4), (4, 6), (5, 5), (7, 4), (6, 6)])
+def test_p_is_the_share_of_orders_that_are_as_extreme(base: int, new: int) -> None:
+    orders = enumerated(base, new)
+    assert len(orders) == comb(base + new, new)
+    for chosen in list(combinations(range(base + new), new))[:: max(1, len(orders) // 40)]:
+        values = [float(place) for place in range(base + new) if place not in chosen]
+        above = pairs_above(tuple(values), tuple(map(float, chosen)))
+        extreme = min(above, base * new - above)
+        share = 2 * sum(one <= extreme for one in orders) / len(orders)
+        assert p_value(values, list(map(float, chosen))) == pytest.approx(min(1, share))
+
+
+@pytest.mark.parametrize(("base", "new"), [(4, 4), (4, 5), (5, 5), (6, 5), (4, 8), (7, 6)])
+def test_the_interval_is_the_shortest_that_reaches_95_percent(base: int, new: int) -> None:
+    orders = enumerated(base, new)
+    place = interval_place(base, new)
+    assert place is not None
+    outside = [2 * sum(one < k for one in orders) / len(orders) for k in (place, place + 1)]
+    assert outside[0] <= 0.05 < outside[1]
+
+
+def test_places_of_intervals_are_those_of_the_tables() -> None:
+    places = {runs: interval_place(runs, runs) for runs in (4, 5, 6, 7, 8, 10)}
+    assert places == {4: 1, 5: 3, 6: 6, 7: 9, 8: 14, 10: 24}
+    assert [interval_place(3, 3), interval_place(3, 20), interval_place(1, 1)] == [None, None, None]
+
+
+def test_the_least_p_of_each_number_of_runs() -> None:
+    least = {n: p_value([1.0] * n, [2.0] * n) for n in (3, 4, 5)}
+    assert least == {3: pytest.approx(0.1), 4: pytest.approx(2 / 70), 5: pytest.approx(2 / 252)}
+
+
+def test_a_shift_is_the_median_of_all_ratios() -> None:
+    base, new = [1.0, 2.0, 4.0, 5.0], [3.0, 6.0, 7.0, 8.0, 9.0]
+    ratios = sorted(after / before for before, after in product(base, new))
+    found = shift(base, new)
+    assert found.is_ratio
+    assert found.estimate == pytest.approx(exp(median(map(log, ratios))) - 1)
+    place = interval_place(4, 5)
+    assert place == 2
+    assert found.low == pytest.approx(ratios[1] - 1)
+    assert found.high == pytest.approx(ratios[-2] - 1)
+
+
+def test_values_without_a_logarithm_are_subtracted() -> None:
+    found = shift([0.0, 0.0, 1.0, 2.0], [5.0, 5.0, 6.0, 7.0])
+    assert (found.is_ratio, found.estimate, found.low, found.high) == (False, 5.0, 3.0, 7.0)
+
+
+def test_few_runs_have_a_difference_and_no_interval() -> None:
+    assert vars(shift([2.0], [3.0])) == {
+        "estimate": pytest.approx(0.5), "low": None, "high": None, "p": None, "is_ratio": True,
+    }  # fmt: skip
+    assert shift([2.0] * 9, [3.0] * 3).low is None
+
+
+# --- ties ------------------------------------------------------------------------------------
+
+
+def test_equal_runs_do_not_differ() -> None:
+    found = shift([3.0] * 5, [3.0] * 5)
+    assert (found.estimate, found.low, found.high, found.p) == (0, 0, 0, 1)
+    assert judged([3.0] * 5, [3.0] * 5, whole=3).verdict is Verdict.NO_CHANGE
+
+
+def test_ties_make_p_greater_rather_than_less() -> None:
+    # 24.5 of 25 pairs are above: it counts as 24, of which one order more is as extreme.
+    base, new = [1.0, 2.0, 3.0, 4.0, 5.0], [5.0, 6.0, 7.0, 8.0, 9.0]
+    assert p_value(base, new) == pytest.approx(2 * 2 / comb(10, 5))
+    assert p_value(base, [5.5, *new[1:]]) == pytest.approx(2 * 1 / comb(10, 5))
+
+
+# --- properties ------------------------------------------------------------------------------
+
+
+@SOME
+@given(RUNS, RUNS)
+def test_the_estimate_is_in_its_interval_which_leaves_out_0_only_where_p_is_small(
+    base: list[float], new: list[float]
+) -> None:
+    found = shift(base, new)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.p is not None
+    assert found.low <= found.estimate <= found.high
+    if found.low > 0 or found.high < 0:
+        assert found.p <= 0.05
+
+
+# --- Holm ------------------------------------------------------------------------------------
+
+
+def test_holm_by_hand() -> None:
+    # Limits in the order of p: 0.05/4, 0.05/3, 0.05/2, 0.05/1.
+    told = holm({"a": 0.03, "b": 0.001, "c": 0.0166, "d": 0.04, "unknown": None})
+    assert told == {"a": False, "b": True, "c": True, "d": False, "unknown": False}
+    # d alone would hold at 0.05, but after one that does not hold none does.
+    assert not any(holm({"a": 0.013, "b": 0.02, "c": 0.02, "d": 0.02}).values())
+    assert all(holm({"a": 0.0125, "b": 0.0166, "c": 0.025, "d": 0.05}).values())
+
+
+# --- verdicts --------------------------------------------------------------------------------
+
+
+def verdict(new: list[float], *, threshold: float = 0.01) -> Judged:
+    return judged([1.000, 1.001, 1.002, 1.003, 1.004], new, whole=1, threshold=threshold)
+
+
+@pytest.mark.parametrize(
+    ("factor", "threshold", "expected"),
+    [
+        (1.05, 0.01, Verdict.SLOWER),
+        (0.95, 0.01, Verdict.FASTER),
+        (1.001, 0.01, Verdict.NO_CHANGE),
+        (1.011, 0.02, Verdict.NO_CHANGE),
+        (1.03, 0.02, Verdict.SLOWER),
+        (1.0195, 0.02, Verdict.INCONCLUSIVE),  # real, but it may be above the threshold or below
+    ],
+)
+def test_a_change_counts_if_it_is_sure_and_large(
+    factor: float, threshold: float, expected: Verdict
+) -> None:
+    new = [factor * value for value in (1.000, 1.001, 1.002, 1.003, 1.004)]
+    assert verdict(new, threshold=threshold).verdict is expected
+
+
+def test_simulated_repeats_are_seldom_called_slower_without_a_change_and_mostly_with_one() -> None:
+    """benchmarks/compare_statistics.py does this with steps and strata, and more pairs."""
+    rng = np.random.default_rng(7)
+    told: dict[float, list[Verdict]] = {0.0: [], 0.03: []}
+    for change, verdicts in told.items():
+        for _ in range(200):
+            base = np.exp(rng.normal(0, 0.01, 5))
+            new = (1 + change) * np.exp(rng.normal(0, 0.01, 5))
+            verdicts.append(judged(list(base), list(new), whole=1.0).verdict)
+    assert told[0.0].count(Verdict.SLOWER) / 200 <= 0.05
+    assert told[0.0].count(Verdict.FASTER) / 200 <= 0.05
+    assert told[0.03].count(Verdict.SLOWER) / 200 >= 0.9

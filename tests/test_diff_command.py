@@ -59,12 +59,6 @@ def test_a_busy_host_is_waited_for_and_its_rank_is_named() -> None:
     assert "No difference of set-up is known." in screen
 
 
-def test_a_slow_product_of_one_layer_names_the_layer() -> None:
-    screen = _screen("tp1", "tp1-slow-layer5-down_proj")
-    assert "Not all layers changed alike: layer 5 down_proj" in screen
-    assert _causes(screen)["down_proj"].endswith("slower")
-
-
 def test_repeats_can_be_named_one_by_one(tmp_path: Path) -> None:
     path = databases.trace(TP1).path
     text = output("diff", "--base", path, "--base", path, "--new", path, "--format", "json")

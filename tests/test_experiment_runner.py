@@ -66,7 +66,7 @@ def refusal(*words: str) -> str:
     return line
 
 
-def test_every_point_is_measured_in_every_repeat_with_one_start_of_a_server(log: Path) -> None:
+def test_every_repeat_starts_each_server_once_and_measures_every_point(log: Path) -> None:
     told = done()
     assert list(statuses(Path("out")).values()) == ["complete"] * ALL
     lines = log.read_text().splitlines()
@@ -76,18 +76,10 @@ def test_every_point_is_measured_in_every_repeat_with_one_start_of_a_server(log:
     }
     assert sum(line.startswith("bench") for line in lines) == ALL
     assert f"[{ALL}/{ALL}]" in told
-
-
-def test_a_drift_meets_all_engines_alike(log: Path) -> None:
-    done()
-    starts = [line for line in log.read_text().splitlines() if line.startswith("serve")]
+    starts = [line for line in lines if line.startswith("serve")]
     assert [set(starts[n : n + 2]) for n in (0, 2)] == [{"serve 1", "serve 2"}] * 2
-
-
-def test_each_repeat_has_prompts_of_its_own(log: Path) -> None:
-    done()
-    seeds = Counter(line.split()[-1] for line in log.read_text().splitlines() if "seed" in line)
-    assert seeds == {"1": 8, "2": 8}
+    seeds = Counter(line.split()[-1] for line in lines if "seed" in line)
+    assert seeds == {"1": 8, "2": 8}  # each repeat has prompts of its own
 
 
 def test_a_repeat_has_all_files_of_a_run(log: Path) -> None:
@@ -190,14 +182,15 @@ def test_failed_points_are_run_again_only_if_asked(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "told", "starts"),
     [
-        ("hangs-at:1", "it took longer than 1 s; raise point_timeout_s"),
-        ("kills-at:1", "vllm bench ended with status -9"),
+        ("hangs-at:1", "it took longer than 1 s; raise point_timeout_s", 1),
+        ("kills-at:1", "vllm bench ended with status -9", 1),
+        ("dies-at:1", "the server ended with status", 3),
     ],
 )
-def test_points_after_a_benchmark_that_was_ended_are_measured(
-    wrong: str, told: str, log: Path, monkeypatch: pytest.MonkeyPatch
+def test_points_after_a_benchmark_or_server_that_ended_are_measured(
+    wrong: str, told: str, starts: int, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STAND_IN", wrong)
     done("--set", "repeats=1", "--set", "point_timeout_s=1", "--sweep", "tensor_parallel:1")
@@ -209,24 +202,8 @@ def test_points_after_a_benchmark_that_was_ended_are_measured(
         "batch4-in64-out16-n4": "complete",
     }
     assert told in runs["batch1-in64-out16-n1"]["reason"]
-    assert log.read_text().count("serve") == 1  # the server lived on
+    assert log.read_text().count("serve") == starts
     assert not _stand_ins()
-
-
-def test_a_server_that_dies_is_started_again_for_the_points_that_are_left(
-    log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STAND_IN", "dies-at:1")
-    done("--set", "repeats=1", "--sweep", "tensor_parallel:1")
-    runs = {path.split("/")[1]: run for path, run in repeats_of(Path("out")).items()}
-    assert {name: run["status"] for name, run in runs.items()} == {
-        "batch1-in128-out16-n1": "failed",
-        "batch1-in64-out16-n1": "failed",
-        "batch4-in128-out16-n4": "complete",
-        "batch4-in64-out16-n4": "complete",
-    }
-    assert "the server ended with status" in runs["batch1-in64-out16-n1"]["reason"]
-    assert log.read_text().count("serve") == 3
 
 
 def test_a_server_that_never_starts_costs_its_points_and_is_given_up(

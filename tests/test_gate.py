@@ -1,19 +1,25 @@
 """What a gate decides: what fails, what passes, and what is said to be unknown."""
 
+import csv
+import json
+import re
+import tomllib
 from collections.abc import Sequence
+from xml.etree import ElementTree as ET
 
+import databases
 import pytest
 from gates import SLOWER_DECODE, decided, outcome
 from repeats import LOUD, OTHER_LOUD, OTHER_QUIET, QUIET, side
 
-from traceql.errors import TraceqlError
+from traceql.errors import CriterionInvalid, TraceqlError
 from traceql.runs.compare.verdict import LEAST_RUNS
-from traceql.runs.gate.outcome import Verdict
-from traceql.runs.gate.reports import as_text
+from traceql.runs.gate.criterion import criteria, criterion, metrics
+from traceql.runs.gate.outcome import Gate, Verdict
+from traceql.runs.gate.reports import as_json, as_junit, as_markdown, as_text
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 def test_a_slower_kernel_is_a_regression_and_its_role_is_named() -> None:
     found = outcome(side(), side(OTHER_QUIET, roles=SLOWER_DECODE), "decode.step > 2%")
     assert found.verdict is Verdict.REGRESSION
@@ -27,6 +33,7 @@ def test_a_slower_kernel_is_a_regression_and_its_role_is_named() -> None:
     assert cause.new_kernels == ("nvjet_sm90_tst_192x8_64x8_2x1_v_bz_TNT",)
 
 
+@pytest.mark.slow
 def test_a_change_below_the_limit_is_no_regression_though_it_is_beyond_chance() -> None:
     found = outcome(side(), side(OTHER_QUIET, slower=1.01), "decode.step > 2%")
     assert found.verdict is Verdict.NO_REGRESSION
@@ -36,6 +43,7 @@ def test_a_change_below_the_limit_is_no_regression_though_it_is_beyond_chance() 
     assert not found.improved
 
 
+@pytest.mark.slow
 def test_an_improvement_passes_and_is_told() -> None:
     answer = decided(side(), side(OTHER_QUIET, slower=0.9), "decode.step > 2%")
     assert answer.exit_status == 0
@@ -43,6 +51,7 @@ def test_an_improvement_passes_and_is_told() -> None:
     assert "✓ decode.step > 2%: improvement, -9.96%" in as_text(answer)
 
 
+@pytest.mark.slow
 def test_noise_is_inconclusive_and_says_how_many_runs_would_do() -> None:
     found = outcome(side(LOUD), side(OTHER_LOUD), "decode.step > 8%")
     assert found.verdict is Verdict.NO_REGRESSION
@@ -54,6 +63,7 @@ def test_noise_is_inconclusive_and_says_how_many_runs_would_do() -> None:
     assert found.reason == "it may be more than 1%; more than 50 runs on each side are needed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("base", "new"), [(1, 1), (3, 5), (5, 3)])
 def test_with_fewer_than_four_runs_there_is_no_verdict(base: int, new: int) -> None:
     found = outcome(side(QUIET[:base]), side(OTHER_QUIET[:new], slower=2), "decode.step > 2%")
@@ -63,6 +73,7 @@ def test_with_fewer_than_four_runs_there_is_no_verdict(base: int, new: int) -> N
     assert found.numbers.change_pct > 90
 
 
+@pytest.mark.slow
 def test_a_lower_throughput_is_the_regression() -> None:
     faster, slower = side(OTHER_QUIET, slower=0.9), side(OTHER_QUIET, slower=1.1)
     found = outcome(side(), slower, "tokens_per_second < -5%")
@@ -73,6 +84,7 @@ def test_a_lower_throughput_is_the_regression() -> None:
     assert (found.verdict, found.improved) == (Verdict.NO_REGRESSION, True)
 
 
+@pytest.mark.slow
 def test_a_metric_that_base_does_not_have_is_counted_in_percent_of_the_step() -> None:
     new = side(OTHER_QUIET, parts={"exposed_comm": 0.06})
     found = outcome(side(), new, "decode.exposed_comm > 5%")
@@ -89,6 +101,7 @@ def test_a_metric_that_base_does_not_have_is_counted_in_percent_of_the_step() ->
 # All criteria at once.
 
 
+@pytest.mark.slow
 def test_holm_asks_for_more_where_more_is_gated() -> None:
     # p is 0.016: below 0.05 alone, but not below 0.05 / 4.
     base, new = side((1.00, 1.01, 1.02, 1.03, 1.06)), side((1.05, 1.07, 1.08, 1.09, 1.10))
@@ -104,6 +117,7 @@ def test_holm_asks_for_more_where_more_is_gated() -> None:
     assert several.notes == ()
 
 
+@pytest.mark.slow
 def test_holm_that_no_result_could_pass_is_told_with_the_number_of_runs() -> None:
     roles = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "attention", "act", "lm_head")
     texts = [f"decode.{role} > 2%" for role in roles]
@@ -118,6 +132,7 @@ def test_holm_that_no_result_could_pass_is_told_with_the_number_of_runs() -> Non
     assert decided(side(), side(OTHER_QUIET, slower=1.1), *texts[1:]).exit_status == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("texts", "status"),
     [
@@ -135,6 +150,7 @@ def test_the_worst_criterion_decides(texts: Sequence[str], status: int) -> None:
 # What cannot be compared is never a pass.
 
 
+@pytest.mark.slow
 def test_another_gpu_is_not_comparable_unless_accepted() -> None:
     base, new = side(), side(OTHER_QUIET, facts={"gpu.name": "NVIDIA H100"})
     found = outcome(base, new, "decode.step > 2%")
@@ -142,18 +158,21 @@ def test_another_gpu_is_not_comparable_unless_accepted() -> None:
     assert decided(base, new, "decode.step > 2%", accept=["gpu.name"]).exit_status == 0
 
 
+@pytest.mark.slow
 def test_runs_of_one_side_with_two_gpus_are_no_repeats() -> None:
     mixed = [*side(QUIET[:3]), *side(QUIET[3:], facts={"gpu.name": "H100"})]
     other = [*side(OTHER_QUIET[:3]), *side(OTHER_QUIET[3:], facts={"gpu.name": "H100"})]
     assert outcome(mixed, other, "step > 2%").verdict is Verdict.NOT_COMPARABLE
 
 
+@pytest.mark.slow
 def test_a_failed_ledger_is_not_comparable() -> None:
     broken = {"ledger.lost": "kernel"}
     found = outcome(side(facts=broken), side(OTHER_QUIET, facts=broken), "decode.step > 2%")
     assert (found.verdict, found.reason) == (Verdict.NOT_COMPARABLE, "other ledger")
 
 
+@pytest.mark.slow
 def test_latencies_of_another_workload_are_not_comparable_unless_accepted() -> None:
     base = side(latencies={"ttft": 5e7}, facts={"workload.concurrency": "4"})
     new = side(OTHER_QUIET, latencies={"ttft": 5e7}, facts={"workload.concurrency": "8"})
@@ -164,6 +183,7 @@ def test_latencies_of_another_workload_are_not_comparable_unless_accepted() -> N
     assert decided(base, new, "ttft > 5%", accept=["workload"]).exit_status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("without", "criterion", "reason"),
     [
@@ -181,6 +201,7 @@ def test_a_phase_that_a_side_lacks_is_not_comparable(
     assert (found.verdict, found.reason) == (Verdict.NOT_COMPARABLE, reason)
 
 
+@pytest.mark.slow
 def test_too_little_in_common_is_not_comparable() -> None:
     new = side(OTHER_QUIET, without=["mixed", "prefill"])
     found = outcome(side(), new, "step > 2%")
@@ -189,6 +210,7 @@ def test_too_little_in_common_is_not_comparable() -> None:
     assert outcome(side(), new, "decode.step > 2%").verdict is Verdict.NO_REGRESSION
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("criterion", "reason"),
     [
@@ -204,6 +226,7 @@ def test_a_metric_that_no_run_has_is_not_comparable(criterion: str, reason: str)
     assert found.reason.startswith(reason)
 
 
+@pytest.mark.slow
 def test_a_latency_that_one_run_does_not_tell_is_not_comparable() -> None:
     new = [*side(OTHER_QUIET[:4], latencies={"ttft": 5e7}), *side((1.004,))]
     found = outcome(side(latencies={"ttft": 5e7}), new, "ttft > 5%")
@@ -213,6 +236,7 @@ def test_a_latency_that_one_run_does_not_tell_is_not_comparable() -> None:
     assert found.reason == "new has no ttft"
 
 
+@pytest.mark.slow
 def test_waiting_is_unknown_where_a_rank_is_missing() -> None:
     parts = {"exposed_comm": 0.1, "exposed_wait": 0.05}
     new = side(OTHER_QUIET, parts={"exposed_comm": 0.1, "exposed_unmatched": 0.1})
@@ -222,6 +246,176 @@ def test_waiting_is_unknown_where_a_rank_is_missing() -> None:
     assert decided(side(parts=parts), new, "decode.exposed_comm > 5%").exit_status == 0
 
 
+@pytest.mark.slow
 def test_no_criterion_is_an_error() -> None:
     with pytest.raises(TraceqlError, match="there is no criterion"):
         decided(side(), side(OTHER_QUIET))
+
+
+_DOCUMENT = databases.ROOT / "docs" / "gate.md"
+
+
+_NASTY = "]]><script>|`a`` \x1b[31m @all *b*\n"
+
+
+def nasty() -> Gate:
+    facts = {"version.vllm": _NASTY, "version.torch": "1"}
+    other = {"version.vllm": "2", "version.torch": "2"}
+    base, new = side(facts=facts, name=_NASTY), side(OTHER_QUIET, roles=SLOWER_DECODE, facts=other)
+    return decided(base, new, "decode.step > 2%", "mixed.step > 9%", "exposed_comm > 2%")
+
+
+@pytest.mark.slow
+def test_junit_has_a_case_for_each_criterion_and_no_unknown_one_is_a_pass() -> None:
+    root = ET.fromstring(as_junit(nasty()))
+    (suite,) = root
+    assert (root.tag, suite.tag) == ("testsuites", "testsuite")
+    for element in (root, suite):
+        counts = [element.get(key) for key in ("tests", "failures", "errors", "skipped")]
+        assert counts == ["3", "1", "1", "0"]
+    cases = suite.findall("testcase")
+    assert [(case.get("name"), case.get("classname")) for case in cases] == [
+        ("decode.step > 2%", "traceql.runs.gate"),
+        ("mixed.step > 9%", "traceql.runs.gate"),
+        ("exposed_comm > 2%", "traceql.runs.gate"),
+    ]
+    assert [[child.tag for child in case] for case in cases] == [
+        ["failure"], ["system-out"], ["error"],
+    ]  # fmt: skip
+    (failure,) = cases[0]
+    assert failure.get("type") == "regression"
+    assert "gate_up_proj" in str(failure.text)
+    (error,) = cases[2]
+    assert error.get("message") == "not comparable: no run has exposed_comm in its steps"
+    unknown = decided(side(LOUD), side(OTHER_LOUD), "step > 1%")
+    (case,) = ET.fromstring(as_junit(unknown)).iter("testcase")
+    assert [(child.tag, child.get("type")) for child in case] == [("error", "inconclusive")]
+
+
+def test_json_has_the_documented_keys() -> None:
+    found = json.loads(as_json(nasty()))
+    assert list(found) == [
+        "format", "traceql", "verdict", "exit_status", "criteria", "notes", "setup", "base", "new",
+    ]  # fmt: skip
+    assert (found["format"], found["verdict"], found["exit_status"]) == (1, "regression", 1)
+    first, _, last = found["criteria"]
+    assert list(first) == [
+        "criterion", "scope", "metric", "limit_pct", "verdict", "improved", "reason",
+        "runs_needed", "numbers", "causes",
+    ]  # fmt: skip
+    assert len(first["numbers"]["base_values"]) == 5
+    assert last["numbers"] is None
+    documented = _DOCUMENT.read_text(encoding="utf-8")
+    for key in {*found, *first, *first["numbers"], *first["causes"][0], *found["setup"][0]}:
+        assert f"`{key}`" in documented, key
+
+
+def test_markdown_begins_with_the_answer_and_has_one_table() -> None:
+    lines = as_markdown(nasty()).splitlines()
+    assert lines[0].startswith("### ❌ traceql gate: regression in 1 of 3 criteria")
+    rows = [line for line in lines if line.startswith("|")]
+    assert rows[0] == "| criterion | base | new | change | 95% interval | verdict |"
+    assert len(rows) == 2 + 3
+    assert {line.replace("\\|", "").count("|") for line in rows} == {7}
+    assert any(
+        re.match(r"- \*\*\+21\d\.\d µs\*\* `computing, gate_up_proj`: `nvjet", line)
+        for line in lines
+    )
+    assert len(lines) < 40
+
+
+def test_names_of_traces_do_nothing_in_markdown_and_xml() -> None:
+    answer = nasty()
+    shown = as_markdown(answer)
+    assert "\x1b" not in shown
+    # Three ticks around two: all of the name is code.
+    assert "``` ]]><script>|`a`` \\x1b[31m @all *b* or" not in shown
+    (line,) = [one for one in shown.splitlines() if one.startswith("- `version.vllm`")]
+    assert line == ("- `version.vllm` (notes): ```]]><script>|`a`` \\x1b[31m @all *b*``` → `2`")
+    assert "\x1b" not in as_text(answer)
+    assert "]]><script>" in "".join(ET.fromstring(as_junit(answer)).itertext())
+    assert json.loads(as_json(answer))["setup"]
+
+
+def test_a_note_stands_in_every_form() -> None:
+    roles = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "attention", "act", "lm_head")
+    answer = decided(side(), side(OTHER_QUIET), *(f"decode.{role} > 2%" for role in roles))
+    for form in (as_text, as_markdown, as_junit, as_json):
+        assert "no regression can be shown in 7 criteria at once" in form(answer), form
+
+
+_LAYERS = databases.ROOT / "traceql" / "analysis" / "layers"
+
+
+@pytest.mark.parametrize(
+    ("written", "scope", "metric", "limit"),
+    [
+        ("decode.step > 2%", "decode", "step", 2),
+        ("exposed_comm>5 %", "all", "exposed_comm", 5),
+        ("all.step > 2.5%", "all", "step", 2.5),
+        ("idle.host > 3%", "all", "idle.host", 3),
+        ("decode.idle.host > 3%", "decode", "idle.host", 3),
+        ("idle.step > 3%", "idle", "step", 3),
+        ("mixed.qkv_proj > +1%", "mixed", "qkv_proj", 1),
+        ("input_norm+mlp_allreduce > 1%", "all", "input_norm+mlp_allreduce", 1),
+        ("ttft > 10%", None, "ttft", 10),
+        ("tokens_per_second < -5%", None, "tokens_per_second", 5),
+    ],
+)
+def test_a_criterion_has_a_scope_a_metric_and_a_limit(
+    written: str, scope: str | None, metric: str, limit: float
+) -> None:
+    found = criterion(written)
+    assert (found.scope, found.metric.name, found.limit_pct) == (scope, metric, limit)
+    assert criterion(str(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("decode.step", "is not a criterion; write METRIC > X%"),
+        ("", "is not a criterion"),
+        ("decode.step > 2", 'has no percent sign; write "decode.step > 2%"'),
+        ("decode.step > nan%", "is not a criterion"),
+        ("decode.step > 2% ; x", "is not a criterion"),
+        (
+            "decode.stepp > 2%",
+            "there is no metric 'stepp'; did you mean 'decode.step' or 'decode.other_step'?",
+        ),
+        ("decode.tpott > 2%", "there is no metric 'tpott'; did you mean 'tpot'?"),
+        ("decod.step > 2%", "there is no phase 'decod'; did you mean 'decode'?"),
+        ("decode.ttft > 2%", "ttft is of whole runs"),
+        ("gpu_time > 2%", "there is no metric 'gpu_time'; there are step, interval,"),
+        ("step > 0%", "a limit of 0%"),
+        ("decode.step < -2%", 'less decode.step is not a regression; write "decode.step > 2%"'),
+        ("decode.step > -2%", 'write "decode.step > 2%"'),
+        ("decode.step < 2%", 'write "decode.step > 2%"'),
+        ("tokens_per_second > 5%", 'write "tokens_per_second < -5%"'),
+        ("tokens_per_second < -100%", "cannot fall by 100%"),
+    ],
+)
+def test_a_wrong_criterion_is_one_line_that_says_what_is_meant(written: str, told: str) -> None:
+    with pytest.raises(CriterionInvalid) as error:
+        criterion(written)
+    assert told in str(error.value)
+
+
+def test_two_criteria_about_one_metric_are_an_error() -> None:
+    with pytest.raises(CriterionInvalid, match="two criteria are about step"):
+        criteria(["step > 2%", "all.step > 3%"])
+
+
+def test_every_role_is_a_metric() -> None:
+    parts = tomllib.loads((_LAYERS / "parts.toml").read_text(encoding="utf-8")).values()
+    outside = tomllib.loads((_LAYERS / "outside.toml").read_text(encoding="utf-8")).values()
+    roles = {row[0] for part in parts for row in part["roles"] if row[0]}
+    roles |= {row[0] for group in outside for row in group}
+    for name, column in (("modules.csv", "role"), ("symbols.csv", "role_outside_layers")):
+        with (_LAYERS / name).open(encoding="utf-8", newline="") as file:
+            roles |= {row[column] for row in csv.DictReader(file) if row[column]}
+    assert roles <= {one.name for one in metrics().values() if one.kind == "role"}
+
+
+def test_every_metric_of_a_comparison_can_be_gated() -> None:
+    found = side()[0].profile["metric"].to_pylist()
+    assert {row["metric"] for row in found if row["kind"] != "root"} <= set(metrics())

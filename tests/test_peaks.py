@@ -249,12 +249,6 @@ def test_a_given_file_counts_before_those_of_run_directories_and_of_these_the_la
     assert rows(con, "SELECT path FROM measured_device") == [(str(tmp_path / "given.json"),)]
 
 
-def test_without_peaks_json_nothing_is_measured() -> None:
-    con = named("NVIDIA H200")
-    for table in ("measured_device", "measured_collective", "user_peak"):
-        assert rows(con, f"FROM {table}") == []
-
-
 # --- measured on H200, by `traceql experiment peaks` ---------------------------------------------
 
 
