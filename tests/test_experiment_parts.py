@@ -1,28 +1,18 @@
 """What experiments say of profiled points, on tables whose numbers a test knows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from written_results import WrittenPoint, latencies, write_results
+from written_results import Row, WrittenPoint, latencies, only, total, write_results
 
 from traceql.runs.experiment.experiment import Experiment, fill
 from traceql.runs.experiment.tables import derive, insert
 
 MOE = ("experts_ns", "routing_ns", "transfer_ns", "wait_ns", "unmatched_ns", "rest_ns")
 SAID = [latencies(ttft=20.0, tpot=5.0, itl=4.0)] * 3
-Row = Mapping[str, Any]
-
-
-def only(rows: Iterable[Row], **values: Any) -> Row:
-    (row,) = (r for r in rows if all(r[name] == value for name, value in values.items()))
-    return row
-
-
-def total(row: Row, columns: Sequence[str]) -> int:
-    return sum(row[column] or 0 for column in columns)
 
 
 def written(folder: Path, points: Sequence[WrittenPoint], **tables: Sequence[Row]) -> Experiment:

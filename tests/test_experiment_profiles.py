@@ -2,14 +2,14 @@
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import databases
 import pytest
 import traces
-from written_results import WrittenPoint, latencies, write_results
+from written_results import Row, WrittenPoint, latencies, only, total, write_results
 
 import traceql
 from traceql.runs.experiment import experiment
@@ -28,7 +28,6 @@ SAID = [latencies(ttft=20.0, tpot=5.0, itl=4.0)] * 3
 TP1, TP2 = "qwen3-8b-tp1-graph", "qwen3-8b-tp2-batch16"
 PEAKS = Path(__file__).parent / "data" / "peaks-h200.json"
 DATA_SHEET_TFLOPS, DATA_SHEET_GBPS = 989.4, 4_800  # of an H200
-Row = Mapping[str, Any]
 
 
 pytestmark = pytest.mark.slow  # they load traces
@@ -60,15 +59,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def measured(results: Path) -> Iterator[Experiment]:
     with experiment(results) as opened:
         yield opened
-
-
-def only(rows: Iterable[Row], **values: Any) -> Row:
-    (row,) = (r for r in rows if all(r[name] == value for name, value in values.items()))
-    return row
-
-
-def total(row: Row, columns: Sequence[str]) -> int:
-    return sum(row[column] or 0 for column in columns)
 
 
 # ---- Heads, and that parts add up

@@ -2,12 +2,22 @@
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 BEGIN_UNIX_NS = 1_800_000_000_000_000_000
+Row = Mapping[str, Any]
+
+
+def only(rows: Iterable[Row], **values: Any) -> Row:
+    (row,) = (r for r in rows if all(r[name] == value for name, value in values.items()))
+    return row
+
+
+def total(row: Row, columns: Sequence[str]) -> int:
+    return sum(row[column] or 0 for column in columns)
 
 
 @dataclass(frozen=True)
