@@ -201,7 +201,7 @@ class Server:
         """Starts the profiler on all ranks.
 
         Raises:
-            ServerUnusable: the server was started without a profiler, or it refuses.
+            ServerUnusable: the server was started without a profiler, or it rejected the request.
         """
         async with self._post("/start_profile") as answer:
             if answer.status == 404:

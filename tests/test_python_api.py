@@ -343,3 +343,10 @@ def test_advice_is_predicted_from_a_run(complete: traceql.Run) -> None:
     advice = traceql.advise(complete, model="qwen3-8b", gpus=2)
     assert advice.is_recorded
     assert advice.recommended in (None, advice.candidates[0])
+
+
+def test_a_gate_of_one_run_a_side_has_no_verdict() -> None:
+    names = ("qwen3-8b-tp1-graph", "qwen3-32b-tp4-graph-nccl")
+    runs = [databases.trace(name).path for name in names]
+    decided = traceql.gate(*runs, fail_on="decode.step > 2%")
+    assert (str(decided.verdict), decided.exit_status) == ("not comparable", 3)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from traceql.run import open_run as open
     from traceql.runs.compare import Comparison, diff
     from traceql.runs.experiment.experiment import Experiment, experiment
+    from traceql.runs.gate.decision import gate
+    from traceql.runs.gate.outcome import Gate
     from traceql.runs.history import History, history
     from traceql.runs.lake import Lake, open_lake
 
@@ -22,6 +24,7 @@ __all__ = [
     "Advice",
     "Comparison",
     "Experiment",
+    "Gate",
     "History",
     "Lake",
     "Result",
@@ -32,6 +35,7 @@ __all__ = [
     "advise",
     "diff",
     "experiment",
+    "gate",
     "history",
     "load",
     "open",
@@ -42,6 +46,7 @@ _PLACES = {
     "Advice": "traceql.plan.advise:Advice",
     "Comparison": "traceql.runs.compare:Comparison",
     "Experiment": "traceql.runs.experiment.experiment:Experiment",
+    "Gate": "traceql.runs.gate.outcome:Gate",
     "History": "traceql.runs.history:History",
     "Lake": "traceql.runs.lake:Lake",
     "Result": "traceql.result:Result",
@@ -50,6 +55,7 @@ _PLACES = {
     "advise": "traceql.plan.advise:advise",
     "diff": "traceql.runs.compare:diff",
     "experiment": "traceql.runs.experiment.experiment:experiment",
+    "gate": "traceql.runs.gate.decision:gate",
     "history": "traceql.runs.history:history",
     "load": "traceql.database.loading.load:load",
     "open": "traceql.run:open_run",

@@ -300,4 +300,4 @@ def one_line() -> Iterator[None]:
     except sqlite3.Error as error:
         raise TraceCorrupt(f"damaged SQLite file ({error}); {ANEW}") from None
     except UnicodeDecodeError:  # of the message of an error that names what is damaged
-        raise TraceCorrupt(f"damaged SQLite file (a name is no UTF-8); {ANEW}") from None
+        raise TraceCorrupt(f"damaged SQLite file (a name is not UTF-8); {ANEW}") from None

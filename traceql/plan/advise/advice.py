@@ -80,7 +80,7 @@ class Advice:
         """Whether the evidence supports recommending the best layout.
 
         Predictions that are far off at measured points do not. If other layouts are tied, it takes
-        a recording, or measured points of this very layout.
+        a recording, or measured points of this layout.
         """
         measured_pct = self.measured_error_pct
         if measured_pct is not None and measured_pct > MAX_ERROR_PCT:

@@ -34,7 +34,7 @@ class Difference:
         title: the kind of fact, for people.
         effect: what it means.
         reason: why it matters; empty if it is only noted.
-        base: the values of the runs of base, sorted; empty if no run knows it.
+        base: the values of the runs of base, sorted; empty if no run recorded it.
         new: the same of new.
     """
 

@@ -151,7 +151,7 @@ kernel AS (
 
 SELECT row FROM kernel ASOF JOIN whole ON kernel.startNs >= whole.startNs WHERE kernel.startNs < end_ns;
 
--- All rows with events, whether they have a time or not. Tracks are told apart by place, pid (else the device), tid (thread, stream,
+-- All rows with events, whether they have a time or not. Tracks differ by place, pid (else the device), tid (thread, stream,
 -- plane or kind) and communicator.
 CREATE VIEW event_row AS
 SELECT
@@ -318,7 +318,7 @@ INSERT INTO event FROM timed(5);
 INSERT INTO event FROM timed(6);
 INSERT INTO event FROM timed(7);
 
--- Marks of the program, and allocations of torch_npu's allocator, which alone knows a stream. The engine of graphs has one of its own.
+-- Marks of the program, and allocations of torch_npu's allocator, which alone has a stream. The engine of graphs has one of its own.
 CREATE VIEW point AS
 SELECT
     0 AS source,

@@ -80,11 +80,11 @@ class Job:
             )
         yield from job_size_remarks(self.metadata)
         yield from file_remarks(self._path, self._damaged)
-        unknown = "values that are no text, or damaged, and unknown"
-        altered = "texts with a replacement character for each byte that is no UTF-8"
+        unknown = "values that are not text, or damaged, and unknown"
+        altered = "texts with a replacement character for each byte that is not UTF-8"
         for odd, what, name, ok in (
             (self._unknown, unknown, "values of {}", False),
-            (self._altered, altered, "texts of {} that are no UTF-8", None),
+            (self._altered, altered, "texts of {} that are not UTF-8", None),
         ):
             for table, places in odd.items():
                 note = f"{what}; all that are read. They are: {', '.join(places)}"

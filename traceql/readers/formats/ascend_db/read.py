@@ -153,7 +153,7 @@ def _odd_texts(database: SqliteContainer, scratch: Scratch) -> Iterator[Remark]:
             values,
             texts,
             False,
-            "values that are no texts, so that what they name has no name; all texts of names",
+            "values that are not text, so that what they name has no name; all texts of names",
         )
     sql = "SELECT CAST(value AS BLOB) FROM STRING_IDS WHERE id = ?"
     suspects = scratch.rows(
@@ -162,7 +162,7 @@ def _odd_texts(database: SqliteContainer, scratch: Scratch) -> Iterator[Remark]:
     altered = [n for n, text in suspects if database.query(sql, (n,))[0][0] != text.encode()]
     if altered:
         yield Remark(
-            "texts that are no UTF-8",
+            "texts that are not UTF-8",
             len(altered),
             texts,
             None,

@@ -203,7 +203,7 @@ FROM event;
 
 CREATE VIEW host_event AS FROM host_row WHERE is_kept;
 
--- Events without a duration: marks and ranges that nobody closed, CUDA events, allocations.
+-- Events without a duration: marks and ranges that were not closed, CUDA events, allocations.
 CREATE VIEW host_point AS
 SELECT
     key_of(0, rowid) AS key, 'nvtx' AS cat, COALESCE(globalTid, 0) AS globalTid, '' AS place, textId AS name_id,
@@ -439,7 +439,7 @@ SELECT name, CASE WHEN regexp_full_match(value, 'true|[-+]?\d{1,20}') THEN value
 FROM option
 WHERE name IN ('EXPORT_PARAM_TIME_NORMALIZE', 'EXPORT_PARAM_TIME_SHIFT') AND value NOT IN ('false', '0');
 
--- The rank that each process has in its largest communicator of NCCL, if that tells all ranks apart.
+-- The rank that each process has in its largest communicator of NCCL, if that differs between all ranks.
 CREATE TABLE nccl AS
 WITH said AS (
     SELECT

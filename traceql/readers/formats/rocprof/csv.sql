@@ -2,7 +2,7 @@
 -- Columns go through by name.
 -- The rows of CSV files become records, and the list of processors agents.
 --
--- Files that `rocpd convert` made of several processes have a column `guid` that tells them apart.
+-- Files that `rocpd convert` made of several processes have a column `guid` in which they differ.
 CREATE TABLE csv_process AS
 WITH guids AS (SELECT DISTINCT guid FROM csv_row WHERE guid IS NOT NULL)
 
@@ -27,7 +27,7 @@ FROM csv_process
 LEFT JOIN (SELECT process, mode(whole(process_id)) AS pid FROM csv_record GROUP BY process) AS called USING (process);
 
 -- Records may call a processor by its absolute or its relative number, or by its type. A number may
--- stand for two of them: rocprofv3 counts in its relative way unless it is told otherwise.
+-- stand for two of them: rocprofv3 counts in its relative way unless an option changes that.
 CREATE VIEW listed_agent AS
 SELECT
     process,

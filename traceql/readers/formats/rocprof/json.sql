@@ -1,5 +1,5 @@
 -- noqa: disable=RF01
--- Fields of structs are no tables.
+-- Fields of structs are not tables.
 -- The lists of JSON become agents and records.
 INSERT INTO agent BY NAME
 SELECT

@@ -24,7 +24,7 @@ _TIMELESS_COUNTERS = (
 )
 _NO_TIMES = "no record in it has a time that can be; record again with rocprofv3 --runtime-trace"
 _WITHOUT_GPU = (
-    "holds nothing that a GPU did, so that it is no rank; if its process worked on a GPU, record "
+    "holds nothing that a GPU did, so it is not a rank; if its process worked on a GPU, record "
     "with rocprofv3 --runtime-trace"
 )
 

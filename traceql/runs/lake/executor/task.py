@@ -32,7 +32,7 @@ class Task:
     """A function call for another process.
 
     Attributes:
-        work: can be pickled, and so can its result. It is repeated if its process dies.
+        work: can be pickled, and so can its result. It is repeated if its process ends early.
         reads: the path that it needs; one of those given to `resources`.
         memory_bytes: expected memory.
     """
