@@ -37,10 +37,16 @@ class Rule:
 
 
 _DAMAGE = [
-    Rule("test_layers_damaged", but=_BY_DAY),
-    Rule("test_layers_of_short_recordings", but=_BY_DAY[:1]),
-    Rule("test_layers_with_new_kernels", but=_BY_DAY[:1]),
-    Rule("test_layers_without_families", ("layers_need_no_family",), but=_BY_DAY),
+    Rule(
+        "test_layers_damaged",
+        ("one_damage", "begins_or_ends_anywhere", "layers_need_no_family"),
+        but=_BY_DAY,
+    ),
+    Rule(
+        "test_layers_damaged",
+        ("one_pass_alone", "passes_of_two_layers", "kernel_of_a_new_name"),
+        but=_BY_DAY[:1],
+    ),
     Rule("test_layers_of_models", but=_BY_DAY),
     Rule(
         "test_run_directories",

@@ -340,31 +340,26 @@ def test_load_stopped_while_duckdb_works_leaves_the_old_database(
         ("priority,pattern,category\n1,(,gemm\n", "pattern '('"),
         ("priority,pattern,category\n1,x,matmul\n", "unknown category 'matmul'"),
         ("priority,pattern,category\n\u0663,x,gemm\n", "not a whole number"),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                ("priority,pattern,category\nfirst,x,gemm\n", "not a whole number"),
-                ("category,pattern,priority\ngemm,foo\n", "not a whole number"),
-                ("priority,category\n1,gemm\n", "first line"),
-                ("priority,category,pattern\n1,gemm,\n", "no pattern"),
-                ("priority,pattern,category\n" + "9" * 19 + ",x,gemm\n", "up to 18 digits"),
-                ("priority,pattern,category\n" + "9" * 5000 + ",x,gemm\n", "up to 18 digits"),
-                ("priority,pattern,category,pattern\n1,x,gemm,y\n", "names a column twice"),
-                ('priority,pattern,category\n1,"x,gemm\n', "unexpected end of data"),
-                (
-                    "priority,pattern,category\n1," + "x" * 200_000 + ",gemm\n",
-                    "larger than field limit",
-                ),
-                ("priority,pattern,category\n1," + "(" * 5_000 + ",gemm\n", "invalid rule pattern"),
-                (
-                    "priority,pattern,category\n1," + "(a{1000}){1000},gemm\n",
-                    "invalid repetition size",
-                ),
-                (
-                    "\ufeffpriority,pattern,category\n5,nvjet,moe\n5,triton,rope\n",
-                    "same priority, 5",
-                ),
-            )
+        ("priority,pattern,category\nfirst,x,gemm\n", "not a whole number"),
+        ("category,pattern,priority\ngemm,foo\n", "not a whole number"),
+        ("priority,category\n1,gemm\n", "first line"),
+        ("priority,category,pattern\n1,gemm,\n", "no pattern"),
+        ("priority,pattern,category\n" + "9" * 19 + ",x,gemm\n", "up to 18 digits"),
+        ("priority,pattern,category\n" + "9" * 5000 + ",x,gemm\n", "up to 18 digits"),
+        ("priority,pattern,category,pattern\n1,x,gemm,y\n", "names a column twice"),
+        ('priority,pattern,category\n1,"x,gemm\n', "unexpected end of data"),
+        (
+            "priority,pattern,category\n1," + "x" * 200_000 + ",gemm\n",
+            "larger than field limit",
+        ),
+        ("priority,pattern,category\n1," + "(" * 5_000 + ",gemm\n", "invalid rule pattern"),
+        (
+            "priority,pattern,category\n1," + "(a{1000}){1000},gemm\n",
+            "invalid repetition size",
+        ),
+        (
+            "\ufeffpriority,pattern,category\n5,nvjet,moe\n5,triton,rope\n",
+            "same priority, 5",
         ),
     ],
 )
@@ -396,10 +391,3 @@ def test_a_file_that_holds_no_text_is_no_file_of_rules(
     err = refused(good, "--rules", write(tmp_path), "-o", tmp_path / "x.duckdb")
     assert "cannot read the rules in" in err
     assert reason in err
-
-
-def test_missing_trace_processor_is_refused(tmp_path: Path) -> None:
-    good = traces.write(tmp_path / "good.json", *_GOOD["traceEvents"])
-    with pytest.raises(traceql.TraceqlError, match="no trace processor at"):
-        traceql.load([good], tmp_path / "x.duckdb", trace_processor=tmp_path / "shell")
-    assert not (tmp_path / "x.duckdb").exists()

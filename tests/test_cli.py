@@ -12,7 +12,6 @@ import databases
 import duckdb
 import pytest
 import traces
-from cache_folder import with_engine
 from command_line import called, output, process, refusal
 from databases import EXAMPLES
 
@@ -20,7 +19,7 @@ import traceql
 from traceql.database.cache import cached_database
 from traceql.database.loading.discovery import NAMES, RUN
 from traceql.sql.query import catalog
-from traceql.util.resources import PACKAGE
+from traceql.util.resources import PACKAGE, cache_folder
 
 _HELP = """\
 Usage: traceql [OPTIONS] COMMAND [ARGS]...
@@ -367,3 +366,15 @@ def test_no_rows_are_explained(tmp_path: Path) -> None:
     called("load", tmp_path / "rank0.json", "-o", tmp_path / "run.duckdb")
     done = called("run", "comm.waits", tmp_path / "run.duckdb")
     assert done.stderr.decode().startswith("no rows: no operation was matched on two ranks")
+
+
+# --- a cache folder with the compiled engine alone -----------------------------------------------
+
+
+def with_engine(folder: Path) -> str:
+    """The value for XDG_CACHE_HOME."""
+    (folder / "traceql").mkdir()
+    cache = cache_folder()
+    for engine in cache.glob("*.cwasm") if cache else ():
+        (folder / "traceql" / engine.name).symlink_to(engine)
+    return str(folder)

@@ -17,7 +17,7 @@ from workload_runs import DENSE, EAGER, EXPERTS, FOUR_RANKS, Workload, loaded
 
 import traceql
 
-SLOW = pytest.mark.slow
+pytestmark = pytest.mark.slow
 _PREFILL, _DECODE = 0, 3  # steps
 # In the reference figures, activations come from memory, not from the cache.
 _EFFORT = """
@@ -69,7 +69,6 @@ def rows(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in trace.select(sql).rows()]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "us", "percent", "tflops"),
     [
@@ -87,7 +86,6 @@ def test_prefill_of_8b(role: str, us: float, percent: int, tflops: float) -> Non
     assert found["percent"] == pytest.approx(percent, abs=0.51)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "us", "percent", "gbps"),
     [
@@ -106,7 +104,6 @@ def test_decode_of_8b(role: str, us: float, percent: int, gbps: float) -> None:
     assert found["percent"] == pytest.approx(percent, abs=0.51)
 
 
-@pytest.mark.slow
 def test_floors_and_utilization_of_8b() -> None:
     assert total(DENSE, _PREFILL, "floor_ns") == pytest.approx(16_254_000, rel=0.01)
     assert total(DENSE, _DECODE, "floor_ns") == pytest.approx(3_227_000, rel=0.01)
@@ -118,17 +115,11 @@ def test_floors_and_utilization_of_8b() -> None:
 @pytest.mark.parametrize(
     ("run", "percents"),
     [
-        pytest.param(
-            FOUR_RANKS, {"gate_up_proj": 78, "down_proj": 76, "o_proj": 54, "qkv_proj": 49},
-            marks=SLOW,
-        ),
-        pytest.param(
-            EXPERTS, {"experts_gate_up": 48, "experts_down": 40, "router": 2, "o_proj": 21},
-            marks=SLOW,
-        ),
+        (FOUR_RANKS, {"gate_up_proj": 78, "down_proj": 76, "o_proj": 54, "qkv_proj": 49}),
+        (EXPERTS, {"experts_gate_up": 48, "experts_down": 40, "router": 2, "o_proj": 21}),
     ],
     ids=lambda of: of.model if isinstance(of, Workload) else "",
-)  # fmt: skip
+)
 def test_decode_on_four_ranks(run: Workload, percents: dict[str, int]) -> None:
     found = roles(run, _DECODE)
     rounded = {role: found[role]["percent"] for role in percents}
@@ -157,7 +148,6 @@ def test_kinds_of_bytes_of_a_decode_step() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.slow
 def test_gathered_logits_are_the_whole_buffer() -> None:
     query = """
         SELECT DISTINCT collective.bytes, cost.wire_bytes, cost.source
@@ -203,7 +193,6 @@ def _configured(name: str, paths: tuple[Path, ...]) -> traceql.Trace:
     return traceql.Trace(shared_file(f"{name}-configured.duckdb", load))
 
 
-@pytest.mark.slow
 def test_padding_is_executed_but_not_useful() -> None:
     """CUDA graphs exist for 1, 2, 4, 8 and 16 tokens; logits are made of what is useful."""
     query = """
@@ -223,7 +212,6 @@ def test_padding_is_executed_but_not_useful() -> None:
     assert found == [(tokens, executed, True) for tokens, executed in padded.items()]
 
 
-@pytest.mark.slow
 def test_shapes_that_differ_from_the_configuration_win(tmp_path: Path) -> None:
     """A configuration of another model: what its shapes do not tell is unknown, and it is said."""
     paths = databases.files("qwen3-0.6b-tp1-eager")
@@ -265,14 +253,9 @@ def sent_bytes(event: databases.FileEvent) -> float | None:
     "name",
     [
         "qwen3-32b-tp4-graph-nccl",
-        *(
-            pytest.param(name, marks=SLOW)
-            for name in (
-                "qwen3-8b-tp2-eager-stack-4layers",
-                "qwen3-8b-pp2-graph",
-                "qwen3-30b-a3b-tp4-ep-graph",
-            )
-        ),
+        "qwen3-8b-tp2-eager-stack-4layers",
+        "qwen3-8b-pp2-graph",
+        "qwen3-30b-a3b-tp4-ep-graph",
     ],
 )
 def test_wire_bytes_are_those_of_the_arguments(name: str) -> None:
@@ -317,7 +300,6 @@ _WORK = """
 """
 
 
-@pytest.mark.slow
 def test_recorded_shapes_say_the_same_as_the_configuration() -> None:
     """Without the configuration, all roles of an eager trace have the same cost from shapes."""
     shapes = loaded(replace(EAGER, configured=False))
@@ -356,7 +338,6 @@ def recorded(model: str, *, with_config: bool) -> traceql.Trace:
     return traceql.Trace(shared_file(name, load))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_products_have_the_configured_shapes(model: str) -> None:
     found = rows(
@@ -388,7 +369,6 @@ def test_products_have_the_configured_shapes(model: str) -> None:
     assert {row[1:] for row in found} == {(True, True)}
 
 
-@pytest.mark.slow
 def test_each_stage_has_the_work_of_its_layers() -> None:
     """Two pipeline stages: together, each token passes all weights but the embedding, once."""
     query = """

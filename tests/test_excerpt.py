@@ -9,9 +9,8 @@ from typing import Any
 import databases
 import nsys_samples
 import pytest
-from small_runs import all_reduce, loaded
 from test_ascend_written import ONE, written
-from traces import host, kernel, launch, step
+from traces import all_reduce, host, kernel, launch, loaded, step
 
 import traceql
 from traceql import TraceqlError

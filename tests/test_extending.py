@@ -331,31 +331,14 @@ def new_database() -> duckdb.DuckDBPyConnection:
             "rnk=rank",
             r"toy\.sql: wrong @evidence: kernels\.top has no parameter 'rnk'",
         ),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                (
-                    "kernel.dur",
-                    "kernel.size",
-                    r"cannot make finding toy .*toy\.sql.: .* named \"size\"",
-                ),
-                (
-                    "rank=rank",
-                    "rank=other",
-                    r"make finding toy .*toy\.sql.: .* \"other\" not found",
-                ),
-                (
-                    "AS value",
-                    "AS number",
-                    r"make finding toy .*toy\.sql.: .* \"value\" in .* not found",
-                ),
-                ("'least_ns']", "'least_ns'", r"make finding toy .*toy\.sql.: Parser Error: "),
-                (
-                    "FROM kernel",
-                    "FROM other AS kernel",
-                    r"make finding toy .*toy\.sql.: .* other does not exist",
-                ),
-            )
+        ("kernel.dur", "kernel.size", r"cannot make finding toy .*toy\.sql.: .* named \"size\""),
+        ("rank=rank", "rank=other", r"make finding toy .*toy\.sql.: .* \"other\" not found"),
+        ("AS value", "AS number", r"make finding toy .*toy\.sql.: .* \"value\" in .* not found"),
+        ("'least_ns']", "'least_ns'", r"make finding toy .*toy\.sql.: Parser Error: "),
+        (
+            "FROM kernel",
+            "FROM other AS kernel",
+            r"make finding toy .*toy\.sql.: .* other does not exist",
         ),
         ("kernel\n", "kernels\n", r"toy\.sql: no file defines 'kernels', which it needs"),
     ],

@@ -16,7 +16,7 @@ import pytest
 import traces
 from command_line import PROGRAM, output, refusal
 from shared_files import shared_file
-from small_runs import all_reduce
+from traces import all_reduce
 
 import traceql
 from traceql.cli.progress import first_use

@@ -10,8 +10,7 @@ import databases
 import pyarrow as pa
 import pytest
 from command_line import called, output, refusal
-from small_runs import loaded
-from traces import host, kernel, launch, step
+from traces import host, kernel, launch, loaded, step
 
 import traceql
 from traceql.result.chart.draw import drawn

@@ -5,7 +5,6 @@ import pytest
 from letters import by_letter, known, layer_of_kernels, layers_of, stream_of
 
 from traceql.analysis.layers import roles
-from traceql.analysis.layers.families import families
 from traceql.analysis.layers.kernel_text import Int64s
 
 # One layer of each kind as real traces have them.
@@ -104,15 +103,6 @@ def test_whole_passes_have_the_roles_of_their_family(
     ] == []  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "layer"), KINDS)
-def test_each_family_knows_its_own_best(name: str, layer: str) -> None:
-    (own,) = (one for one in families() if name in one.model_types)
-    assert roles.family({layer: COUNT}, name) == own
-    best = roles.family({layer: COUNT}, None)
-    assert best is not None
-    assert best.name in {name, ALSO.get(name)}
-
-
 def test_the_family_of_a_model_that_no_family_is_for_is_unknown() -> None:
     (layer, *_) = LAYER["llama"]
     found = known(stream_of(pass_of(layer), pass_of(layer)), "chameleon")
@@ -150,14 +140,6 @@ def test_a_pipeline_stage_gathers_activations_from_all_tensor_parallel_ranks() -
     text = "yeeyiiiiiyeGGyy" + layer * COUNT + AFTER
     found = layers_of(stream_of(text, text))
     assert found.number.tolist() == [*range(COUNT)] * 2
-
-
-def test_data_parallel_experts_dispatch_and_combine() -> None:
-    letters = LAYER["qwen3_moe"][2]
-    found = known(stream_of(pass_of(letters), pass_of(letters)))
-    roles = found.role[len(BEFORE) : len(BEFORE) + len(letters)]
-    assert roles[letters.index("G")] == "dispatch"
-    assert roles[letters.index("R")] == "combine"
 
 
 def test_no_whole_pass_means_no_layers() -> None:

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 import traces
 from shared_files import shared_file
-from small_runs import all_reduce
+from traces import all_reduce
 
 import traceql
 from traceql.sql.execute import drop_derived
@@ -130,21 +130,17 @@ def links(trace: traceql.Trace) -> dict[str, Link]:
         ("NVIDIA A100-SXM4-80GB", all_pairs("NODE"), ("PCIe 4.0 x16", 31.5)),
         # 18, 18, 12 and 12 NVLinks of 25 GB/s in one direction.
         ("NVIDIA H200", all_pairs("NV18"), ("NVLink 4", 450)),
-        pytest.param("NVIDIA H100 80GB HBM3", None, ("NVLink 4", 450), marks=pytest.mark.slow),
-        pytest.param(
-            "NVIDIA A100-SXM4-80GB", all_pairs("NV12"), ("NVLink 3", 300), marks=pytest.mark.slow
-        ),
-        pytest.param(
-            "NVIDIA H100 NVL", all_pairs("NV12"), ("NVLink 4 bridge", 300), marks=pytest.mark.slow
-        ),
+        ("NVIDIA H100 80GB HBM3", None, ("NVLink 4", 450)),
+        ("NVIDIA A100-SXM4-80GB", all_pairs("NV12"), ("NVLink 3", 300)),
+        ("NVIDIA H100 NVL", all_pairs("NV12"), ("NVLink 4 bridge", 300)),
         ("NVIDIA H100 NVL", all_pairs("SYS"), ("PCIe 5.0 x16", 63)),
         # Each pair of a mesh of eight has one link, of 64 GB/s in one direction.
         ("AMD Instinct MI300X", None, ("Infinity Fabric 4", 64)),
         # Cards may have a bridge or none.
         ("NVIDIA H100 NVL", None, (None, None)),
-        pytest.param("NVIDIA H100 PCIe", None, (None, None), marks=pytest.mark.slow),
-        pytest.param("NVIDIA L4", None, ("PCIe 4.0 x16", 31.5), marks=pytest.mark.slow),
-        pytest.param("NVIDIA L4", all_pairs("NV4"), (None, None), marks=pytest.mark.slow),
+        ("NVIDIA H100 PCIe", None, (None, None)),
+        ("NVIDIA L4", None, ("PCIe 4.0 x16", 31.5)),
+        ("NVIDIA L4", all_pairs("NV4"), (None, None)),
         ("Some GPU", all_pairs("NV4"), (None, None)),
     ],
 )
@@ -191,7 +187,7 @@ def test_between_hosts_the_network_bounds_a_group(
     ("gbps", "topology", "expected"),
     [
         (40, "SYS", None),
-        pytest.param(25, "SYS", "40% of PCIe 5.0 x16 (63 GB/s)", marks=pytest.mark.slow),
+        (25, "SYS", "40% of PCIe 5.0 x16 (63 GB/s)"),
         (40, "NV18", "9% of NVLink 4 (450 GB/s)"),
     ],
 )

@@ -142,11 +142,6 @@ def test_overhead_of_tensor_parallelism_equals_sums_over_the_files(run: str) -> 
         assert row["efficiency_pct"] == pytest.approx(100 * rest_ns / means["step_ns"], rel=1e-9)
 
 
-@pytest.mark.parametrize("run", cases([ALONE, STAGES]))
-def test_a_rank_without_tensor_peers_has_no_overhead(run: str) -> None:
-    assert answers(run, "tp.overhead") == []
-
-
 # --- step.critical ---------------------------------------------------------------------------
 
 
@@ -336,11 +331,6 @@ def bubbles(*, ahead_ns: int) -> list[tuple[Any, ...]]:
     return [tuple(row[place] for place in kept) for row in result.fetchall()]
 
 
-@pytest.mark.parametrize("run", cases([ALONE, BALANCED]))
-def test_one_stage_has_no_bubble(run: str) -> None:
-    assert answers(run, "pp.bubble") == []
-
-
 # --- ep.balance and dp.sync ------------------------------------------------------------------
 
 
@@ -371,10 +361,13 @@ def test_work_of_experts_equals_sums_over_the_files() -> None:
     ]
 
 
-@pytest.mark.parametrize("run", cases([ALONE, BALANCED]))
-def test_dense_models_and_single_replicas_have_no_rows(run: str) -> None:
-    assert answers(run, "ep.balance") == []
-    assert answers(run, "dp.sync") == []
+@pytest.mark.parametrize("run", cases([ALONE, BALANCED, STAGES]))
+def test_what_a_run_does_not_share_has_no_rows(run: str) -> None:
+    """By run: no experts and replicas, one stage or no tensor-parallel peers."""
+    without = {ALONE: ["tp.overhead", "pp.bubble"], BALANCED: ["pp.bubble"]}
+    for query in without.get(run, ["tp.overhead"]):
+        assert answers(run, query) == []
+    assert answers(run, "ep.balance") == answers(run, "dp.sync") == []
 
 
 # Two replicas that share experts: of one layer, tokens are gathered, worked on and scattered.

@@ -12,7 +12,7 @@ from databases import cases
 from derived import ACTIVITIES, Connection, Row, Tables, answer, rows
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from small_runs import ALL_REDUCE
+from traces import ALL_REDUCE
 
 PARTS = {
     "computing": "computing_ns",

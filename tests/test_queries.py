@@ -219,19 +219,6 @@ def test_filters_leave_the_rows_that_they_name(trace: traceql.Trace) -> None:
 
 
 @on("4 ranks", "no events")
-def test_every_table_and_every_public_column_has_a_comment(trace: traceql.Trace) -> None:
-    without = trace.sql("""
-        SELECT table_name, NULL AS column_name FROM duckdb_tables()
-        WHERE comment IS NULL AND NOT temporary
-        UNION ALL
-        SELECT table_name, column_name FROM duckdb_columns()
-        WHERE comment IS NULL AND schema_name = 'main' AND database_name = current_database()
-    """)
-    assert without.rows() == []
-    assert len(trace.sql("FROM duckdb_tables() WHERE NOT temporary")) > 10
-
-
-@on("4 ranks", "no events")
 def test_whole_numbers_are_64_bits_wide(trace: traceql.Trace) -> None:
     wide = trace.sql("FROM duckdb_columns() WHERE data_type = 'HUGEINT' AND NOT internal")
     assert wide.rows() == []

@@ -3,13 +3,14 @@
 import csv
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from shlex import quote
 
 import databases
-import disk_page
 import pytest
 from command_line import called, refusal
 from shared_files import shared_file
@@ -171,7 +172,7 @@ def test_it_opens_from_disk_without_a_network_or_an_error(
 ) -> None:
     file = tmp_path / "report.html"
     file.write_text(html.replace("</body>", f"{_MEASURE}</body>"), encoding="utf-8")
-    document, said = disk_page.opened(file, width=width, dark=dark)
+    document, said = opened(file, width=width, dark=dark)
     assert said == []
     (body,) = (attributes for tag, attributes in _Page(document).tags if tag == "body")
     seen = json.loads(str(body["data-seen"]))
@@ -266,3 +267,32 @@ def test_a_chart_that_cannot_be_drawn_leaves_the_page_and_its_rows(
 def trace_rows(path: Path) -> list[dict[str, str]]:
     with traceql.Trace(path) as trace:
         return trace.run("kernels.by_category").rows()
+
+
+# --- headless Chromium, without a network --------------------------------------------------------
+
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+def opened(page: Path, *, width: int, dark: bool) -> tuple[str, list[str]]:
+    """The page's document after its scripts have run, and what its console said.
+
+    Skips the test where no Chromium is installed.
+    """
+    browser = next((found for name in _NAMES if (found := shutil.which(name))), None)
+    if browser is None:
+        pytest.skip("no Chromium")
+    done = subprocess.run(
+        [
+            browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+            "--host-resolver-rules=MAP * ~NOTFOUND", f"--window-size={width},900",
+            f"--user-data-dir={page.parent / f'browser-{width}'}",
+            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
+            "--dump-dom", page.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    return done.stdout, said

@@ -16,8 +16,7 @@ from derived import answer, database, rows
 from forward_passes import forward, whole
 from recorded_runs import answer as finished
 from recorded_runs import run_directory
-from small_runs import all_reduce, loaded
-from traces import Event, host, kernel, launch, step, write
+from traces import Event, all_reduce, host, kernel, launch, loaded, step, write
 
 import traceql
 from capture.metrics import pass_metrics

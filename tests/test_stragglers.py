@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import ALL_REDUCE, all_reduce, loaded
-from traces import Event, host, kernel, launch
+from traces import ALL_REDUCE, Event, all_reduce, host, kernel, launch, loaded
 
 import traceql
 

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import small_runs
-from derived import Row, answer, database, rows
-from small_runs import all_reduce
-from traces import PID, Event, host, kernel, launch, step
+from derived import answer, database, rows
+from traces import PID, Event, all_reduce, host, kernel, launch, loaded, step
 
 from traceql.analysis import parts_of_time
 
@@ -243,7 +241,7 @@ def test_only_operations_of_all_ranks_have_a_wait_time(tmp_path: Path) -> None:
         reduces(ts=31, dur=2, number=4, stream=21),
     ]
     other = [reduces(ts=4, dur=6, number=1, stream=20)]
-    with small_runs.loaded(tmp_path, own, other) as trace:
+    with loaded(tmp_path, own, other) as trace:
         found = [tuple(row.values())[3:] for row in trace.run("time.breakdown")]
         # 0..2 and 3..4 wait; 4..10 transfer; 10..12 and 20..24 unknown; 24..26 copy.
         assert found == [
@@ -255,7 +253,7 @@ def test_only_operations_of_all_ranks_have_a_wait_time(tmp_path: Path) -> None:
             parts = ("exposed_transfer_ns", "exposed_wait_ns", "exposed_unmatched_ns")
             assert [row[part] for part in parts] == [6000, 3000, 6000]
     alone = [event for event in own if event["tid"] != 20]
-    with small_runs.loaded(tmp_path / "alone", alone, [kernel(ts=0, dur=1)]) as trace:
+    with loaded(tmp_path / "alone", alone, [kernel(ts=0, dur=1)]) as trace:
         row = trace.run("time.breakdown").rows()[0]
         assert row["exposed_comm_ns"] == row["exposed_unmatched_ns"] == 8000
         assert row["exposed_transfer_ns"] is row["exposed_wait_ns"] is None
@@ -315,78 +313,57 @@ FIRST = (launch(ts=0, correlation=1), kernel(ts=10, dur=5, correlation=1))  # sl
 GAP = "SELECT ts, dur, cause, previous_kernel_id, next_kernel_id FROM gap"
 
 
-def gap_after_first(*events: Event) -> Sequence[Row]:
-    """The gap between the first kernel, which ends at 15, and the one of `events` (slice 2)."""
-    return rows(database(*FIRST, *events), GAP)
-
-
 def blocking(
     *, ts: float, dur: float, name: str = "cudaStreamSynchronize", tid: int = PID
 ) -> Event:
     return launch(ts=ts, dur=dur, name=name, correlation=90, tid=tid)
 
 
-def test_late_launch_makes_the_host_the_cause() -> None:
-    late = (kernel(ts=30, dur=1, correlation=2), launch(ts=20, correlation=2))
-    assert gap_after_first(*late) == [(15_000, 15_000, "host", 1, 2)]
+LAUNCHED_LATE = (kernel(ts=30, dur=1, correlation=2), launch(ts=20, correlation=2))
+LAUNCHED_BEFORE = (kernel(ts=30, dur=1, correlation=2), launch(ts=5, correlation=2))
+
+
+def waits_for_an_event(*, stream: int) -> tuple[Event, ...]:
+    """The kernel after the gap, on this stream, is launched after a wait for another stream."""
+    return (
+        kernel(ts=30, dur=1, correlation=2, stream=stream),
+        launch(ts=4, correlation=80, name="cudaStreamWaitEvent"),
+        launch(ts=6, correlation=2),
+    )
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("events", "cause"),
     [
-        "cudaStreamSynchronize",
+        pytest.param(LAUNCHED_LATE, "host", id="launched late"),
+        # 3 of the 5 us from the gap's start to the launch.
         *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("cudaDeviceSynchronize", "hipEventSynchronize", "cudaMemcpy")
+            pytest.param((*LAUNCHED_LATE, blocking(ts=12, dur=6, name=name)), "sync", id=name)
+            for name in (
+                *("cudaStreamSynchronize", "cudaDeviceSynchronize"),
+                *("hipEventSynchronize", "cudaMemcpy"),
+            )
         ),
+        pytest.param((*LAUNCHED_LATE, blocking(ts=12, dur=5)), "host", id="blocked less than half"),
+        pytest.param(
+            (*LAUNCHED_LATE, blocking(ts=12, dur=6, tid=PID + 1)), "host", id="another thread"
+        ),
+        pytest.param(
+            (*LAUNCHED_BEFORE, blocking(ts=7, dur=50)), "launch", id="blocked after the launch"
+        ),
+        pytest.param(
+            (kernel(ts=30, dur=1, correlation=2), launch(ts=15, correlation=2)),
+            "launch",
+            id="launched and not started",
+        ),
+        pytest.param(waits_for_an_event(stream=8), "dependency", id="waits for another stream"),
+        pytest.param(waits_for_an_event(stream=7), "launch", id="waits for its own stream"),
+        pytest.param((kernel(ts=30, dur=1),), "unknown", id="no launch"),
     ],
 )
-def test_blocked_launching_thread_makes_sync_the_cause(name: str) -> None:
-    late = (kernel(ts=30, dur=1, correlation=2), launch(ts=20, correlation=2))
-    # 3 of the 5 us from the gap's start to the launch.
-    assert gap_after_first(*late, blocking(ts=12, dur=6, name=name)) == [
-        (15_000, 15_000, "sync", 1, 2)
-    ]
-
-
-def test_thread_blocked_for_less_than_half_is_no_cause() -> None:
-    late = (kernel(ts=30, dur=1, correlation=2), launch(ts=20, correlation=2))
-    assert gap_after_first(*late, blocking(ts=12, dur=5)) == [(15_000, 15_000, "host", 1, 2)]
-
-
-def test_other_blocked_thread_is_no_cause() -> None:
-    late = (kernel(ts=30, dur=1, correlation=2), launch(ts=20, correlation=2))
-    assert gap_after_first(*late, blocking(ts=12, dur=6, tid=PID + 1)) == [
-        (15_000, 15_000, "host", 1, 2)
-    ]
-
-
-def test_blocking_while_the_next_kernel_is_queued_is_no_cause() -> None:
-    queued = (kernel(ts=30, dur=1, correlation=2), launch(ts=5, correlation=2))
-    assert gap_after_first(*queued, blocking(ts=7, dur=50)) == [(15_000, 15_000, "launch", 1, 2)]
-
-
-def test_launched_kernel_that_has_not_started_makes_launch_the_cause() -> None:
-    queued = (kernel(ts=30, dur=1, correlation=2), launch(ts=15, correlation=2))
-    assert gap_after_first(*queued) == [(15_000, 15_000, "launch", 1, 2)]
-
-
-def test_wait_for_another_stream_makes_dependency_the_cause() -> None:
-    waiting = (
-        kernel(ts=30, dur=1, correlation=2, stream=8),
-        launch(ts=4, correlation=80, name="cudaStreamWaitEvent"),
-        launch(ts=6, correlation=2),
-    )
-    assert gap_after_first(*waiting) == [(15_000, 15_000, "dependency", 1, 2)]
-
-
-def test_wait_on_one_stream_is_no_dependency() -> None:
-    waiting = (
-        kernel(ts=30, dur=1, correlation=2, stream=7),
-        launch(ts=4, correlation=80, name="cudaStreamWaitEvent"),
-        launch(ts=6, correlation=2),
-    )
-    assert gap_after_first(*waiting) == [(15_000, 15_000, "launch", 1, 2)]
+def test_cause_of_a_gap(events: Sequence[Event], cause: str) -> None:
+    """It is between the first kernel, which ends at 15, and the one of `events` (slice 2)."""
+    assert rows(database(*FIRST, *events), GAP) == [(15_000, 15_000, cause, 1, 2)]
 
 
 def test_wait_before_an_earlier_launch_of_the_stream_is_no_dependency() -> None:
@@ -423,10 +400,6 @@ def test_a_long_kernel_does_not_hide_the_later_one_of_its_stream(
         launch(ts=20, correlation=3),
     )
     assert rows(con, GAP) == [(310_000, 10_000, "launch", 3, 4)]
-
-
-def test_kernel_without_a_launch_leaves_the_cause_unknown() -> None:
-    assert gap_after_first(kernel(ts=30, dur=1)) == [(15_000, 15_000, "unknown", 1, 2)]
 
 
 def test_gap_belongs_to_the_step_of_the_kernel_that_ends_it() -> None:
@@ -502,7 +475,8 @@ def test_ledger_tells_what_the_file_had_and_the_database_has_not() -> None:
 
 def test_kernel_without_a_launch_makes_the_cause_unknown_though_the_host_waits() -> None:
     waiting = (blocking(ts=15, dur=20), kernel(ts=17, dur=5))
-    assert [row[:3] for row in gap_after_first(*waiting)] == [(15_000, 2_000, "unknown")]
+    found = rows(database(*FIRST, *waiting), GAP)
+    assert [row[:3] for row in found] == [(15_000, 2_000, "unknown")]
 
 
 def test_a_call_inside_another_blocks_once() -> None:
