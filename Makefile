@@ -71,6 +71,8 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/sqlfluff lint --processes -1 .
+	$(BIN)/python docs/lint_prose.py
+	$(BIN)/python tests/package_lines.py
 
 # Executes the notebooks, and keeps their outputs in them for code hosts to show.
 notebooks: $(VENV)/.dev
