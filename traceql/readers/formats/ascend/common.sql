@@ -62,7 +62,7 @@ SELECT
     UNNEST(['Computing', 'Communication', 'Communication(Not Overlapped)', 'Free']) AS name,
     CAST(UNNEST([compute_ns, communication_ns, any_ns - compute_ns, span_ns - any_ns]) AS BIGINT) AS ns
 FROM covered
-JOIN span USING (scope);
+INNER JOIN span USING (scope);
 
 -- The statements of both forms. `note` of a check is here where they share it.
 CREATE TABLE statement (check_name VARCHAR, value BIGINT, total BIGINT, ok BOOLEAN, note VARCHAR);

@@ -1,3 +1,4 @@
+-- noqa: disable=AM04
 -- What the events of a trace_view.json are, with the rows of the files beside it that belong to them.
 --
 -- Inputs, all made by read.py: parsed, track, arrow_end, counter_event; kernel_detail, operation, sample, step_sum.
@@ -48,7 +49,7 @@ WITH argument AS (
             '$."dst rank"', '$."size(B)"'
         ]) AS found
     FROM parsed
-    JOIN track USING (track)
+    INNER JOIN track USING (track)
     WHERE process NOT IN ('Python', 'Overlap Analysis')
 ),
 
@@ -67,7 +68,7 @@ typed AS (
         rank_number(whole_of(found[8])) AS peer,
         TRY_CAST(trim(found[9], '"') AS DOUBLE) AS size
     FROM parsed
-    JOIN track USING (track)
+    INNER JOIN track USING (track)
     LEFT JOIN argument USING (index)
 ),
 
@@ -116,7 +117,7 @@ numbered AS (
 task AS (
     SELECT connection, arg_max(device, index) AS device
     FROM event
-    JOIN numbered USING (track)
+    INNER JOIN numbered USING (track)
     WHERE device IS NOT NULL AND connection IS NOT NULL
     GROUP BY connection
 ),
@@ -125,14 +126,14 @@ task AS (
 started AS (
     SELECT event.track, task.device, {'way': 0, 'place': event.index} AS first
     FROM event
-    JOIN numbered USING (track)
-    JOIN task USING (connection)
+    INNER JOIN numbered USING (track)
+    INNER JOIN task USING (connection)
     WHERE numbered.device IS NULL
     UNION ALL
     SELECT begun.track, numbered.device, {'way': 1, 'place': finish.place}
     FROM (SELECT arrow, arg_max(track, place) AS track FROM arrow_end WHERE kind = 'async_npu' AND phase = 's' GROUP BY arrow) AS begun
-    JOIN arrow_end AS finish ON finish.arrow = begun.arrow AND finish.kind = 'async_npu' AND finish.phase = 'f'
-    JOIN numbered ON finish.track = numbered.track
+    INNER JOIN arrow_end AS finish ON finish.arrow = begun.arrow AND finish.kind = 'async_npu' AND finish.phase = 'f'
+    INNER JOIN numbered ON finish.track = numbered.track
     WHERE numbered.device IS NOT NULL
 ),
 
@@ -143,10 +144,10 @@ of_track AS (
 ),
 
 of_thread AS (
-    SELECT tid, arg_max(of_track.device, first) AS device FROM of_track JOIN track USING (track) GROUP BY tid
+    SELECT tid, arg_max(of_track.device, first) AS device FROM of_track INNER JOIN track USING (track) GROUP BY tid
 ),
 
-used AS (SELECT DISTINCT device FROM event JOIN numbered USING (track) WHERE event.process = 'Ascend Hardware' AND device IS NOT NULL)
+used AS (SELECT DISTINCT device FROM event INNER JOIN numbered USING (track) WHERE event.process = 'Ascend Hardware' AND device IS NOT NULL)
 
 SELECT
     track,
@@ -175,7 +176,7 @@ detail AS (
 
 SELECT index, place
 FROM task
-JOIN detail USING (start_ns, name, nth);
+INNER JOIN detail USING (start_ns, name, nth);
 INSERT INTO event_detail FROM equal_details(0);
 INSERT INTO event_detail FROM equal_details(-1);
 INSERT INTO event_detail FROM equal_details(1);

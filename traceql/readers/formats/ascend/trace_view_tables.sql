@@ -23,8 +23,8 @@ alone AS (
 arrow AS (
     SELECT alone.index, place, arrow_begin.track, arrow_begin.ts
     FROM arrow_end
-    JOIN alone USING (track, ts)
-    JOIN arrow_begin USING (kind, arrow)
+    INNER JOIN alone USING (track, ts)
+    INNER JOIN arrow_begin USING (kind, arrow)
     WHERE arrow_end.phase = 'f' AND kind = 'HostToDevice'
 ),
 
@@ -39,14 +39,14 @@ around AS (
     UNION ALL
     SELECT around.index, place, around.ts, parent
     FROM around
-    JOIN event ON event.index = around.call
-    JOIN nested ON nested.index = around.call
+    INNER JOIN event ON event.index = around.call
+    INNER JOIN nested ON nested.index = around.call
     WHERE (event.ts + event.dur < around.ts OR event.connection IS NULL) AND parent IS NOT NULL
 )
 
 SELECT around.index, arg_max(event.connection, place) AS connection
 FROM around
-JOIN event ON event.index = around.call
+INNER JOIN event ON event.index = around.call
 WHERE event.ts + event.dur >= around.ts AND event.connection IS NOT NULL
 GROUP BY around.index;
 
@@ -54,13 +54,13 @@ GROUP BY around.index;
 -- to the operation of its group during which it began.
 CREATE TABLE part AS
 WITH thread AS (
-    SELECT DISTINCT track, pid, place FROM event JOIN track USING (track) WHERE category = 'communication'
+    SELECT DISTINCT track, pid, place FROM event INNER JOIN track USING (track) WHERE category = 'communication'
 ),
 
 plane AS (
     SELECT track.track, arg_max(thread.track, thread.place) AS thread
     FROM track
-    JOIN thread ON track.pid IS NOT DISTINCT FROM thread.pid AND thread.place < track.place
+    INNER JOIN thread ON track.pid IS NOT DISTINCT FROM thread.pid AND thread.place < track.place
     GROUP BY track.track
 ),
 
@@ -70,9 +70,9 @@ operation AS (
 
 SELECT event.index, operation.index AS operation
 FROM event
-JOIN plane USING (track)
+INNER JOIN plane USING (track)
 ASOF JOIN operation ON plane.thread = operation.thread AND event.ts >= operation.ts
-JOIN event AS whole ON whole.index = operation.index
+INNER JOIN event AS whole ON whole.index = operation.index
 WHERE event.category = 'communication_task' AND event.ts <= whole.ts + whole.dur;
 
 -- The operator in which an arrow to a task begins: the innermost one of a library (`aten::mm`), else the innermost one.
@@ -80,8 +80,8 @@ CREATE TABLE issued AS
 WITH RECURSIVE finish AS (
     SELECT place, arrow_begin.track, arrow_begin.ts, task.index
     FROM arrow_end
-    JOIN (SELECT track, ts, MAX(index) AS index FROM event WHERE is_activity GROUP BY track, ts) AS task USING (track, ts)
-    JOIN arrow_begin USING (kind, arrow)
+    INNER JOIN (SELECT track, ts, MAX(index) AS index FROM event WHERE is_activity GROUP BY track, ts) AS task USING (track, ts)
+    INNER JOIN arrow_begin USING (kind, arrow)
     WHERE arrow_end.phase = 'f' AND kind = 'async_npu'
 ),
 
@@ -96,14 +96,14 @@ around AS (
     UNION ALL
     SELECT around.index, place, ts, parent, step + 1
     FROM around
-    JOIN nested ON nested.index = operator
+    INNER JOIN nested ON nested.index = operator
     WHERE parent IS NOT NULL
 ),
 
 innermost AS (
     SELECT around.index, place, arg_min(operator, {'is_part': NOT contains(called, '::'), 'step': step}) AS operator
     FROM around
-    JOIN event ON event.index = operator
+    INNER JOIN event ON event.index = operator
     WHERE category = 'cpu_op' AND event.ts + event.dur >= around.ts
     GROUP BY around.index, place
 )
@@ -134,10 +134,10 @@ SELECT
     IF(part.index IS NULL, own.connection, whole.connection) AS correlation,
     argument.args
 FROM event
-JOIN track USING (track)
-JOIN own USING (index)
-JOIN argument USING (index)
-JOIN nested USING (index)
+INNER JOIN track USING (track)
+INNER JOIN own USING (index)
+INNER JOIN argument USING (index)
+INNER JOIN nested USING (index)
 LEFT JOIN issued USING (index)
 LEFT JOIN (SELECT DISTINCT UNNEST(operators) AS index FROM issued) AS operator USING (index)
 LEFT JOIN part USING (index)
@@ -161,7 +161,7 @@ SELECT
     CAST(NULL AS INTEGER[]) AS block,
     CAST(NULL AS BIGINT) AS graph_node_id
 FROM event
-JOIN track USING (track)
+INNER JOIN track USING (track)
 LEFT JOIN task USING (connection)
 WHERE is_activity
 ORDER BY event.index;
@@ -228,7 +228,7 @@ SELECT
     COUNT(*) AS events,
     CAST(SUM(counted_dur) AS BIGINT) AS dur
 FROM event
-JOIN track USING (track)
+INNER JOIN track USING (track)
 GROUP BY ALL
 UNION ALL
 SELECT phase, '', events, 0 FROM phase_count
@@ -288,7 +288,7 @@ SELECT
     'time as the tasks of the trace give it; as the profiler''s Overlap Analysis says, ns (it cuts the starts of tasks to whole ns but '
     || 'not their ends, so they may differ by 1 ns an interval)'
 FROM own
-JOIN analysed USING (name)
+INNER JOIN analysed USING (name)
 UNION ALL
 SELECT
     'step_trace_time.csv: ' || name,
@@ -297,7 +297,7 @@ SELECT
     abs(own.ns - CAST(round_even(us * 1000, 0) AS BIGINT)) <= (SELECT COUNT(*) FROM event WHERE category IN ('kernel', 'communication')) + 250,
     'time as the tasks of the trace give it; as step_trace_time.csv says, ns (rounded to 250 ns)'
 FROM own
-JOIN step_sum USING (name)
+INNER JOIN step_sum USING (name)
 WHERE abs(us) < 1125899906842624;
 
 INSERT INTO statement

@@ -1,3 +1,4 @@
+-- noqa: disable=AL05,AM04,AM07,CP02,CV06,RF01,ST11
 -- From the tables of a database to the relations of the contract.
 
 -- Inputs beside those of inputs.sql, which read.py makes: input and input_column, what SQLite counts and what was read of it; step_sum and
@@ -84,7 +85,7 @@ LEFT JOIN text AS state ON state.id = key[9];
 CREATE TABLE described AS
 SELECT globalTaskId, name AS name_id, description
 FROM COMPUTE_TASK_INFO AS task
-JOIN description ON key = key_of(task)
+INNER JOIN description ON key = key_of(task)
 WHERE task.rowid IN (SELECT MAX(rowid) FROM COMPUTE_TASK_INFO GROUP BY globalTaskId);
 
 CREATE MACRO word_member(name, word, number) AS member(name, COALESCE(word, CAST(number AS VARCHAR)));
@@ -95,7 +96,7 @@ CREATE TABLE undescribed AS
 WITH candidate AS (
     SELECT TASK.rowid AS row, deviceId, streamId, taskId
     FROM TASK
-    JOIN text ON taskType = text.id
+    INNER JOIN text ON taskType = text.id
     ANTI JOIN COMPUTE_TASK_INFO USING (globalTaskId)
     ANTI JOIN COMMUNICATION_TASK_INFO USING (globalTaskId)
     ANTI JOIN COMMUNICATION_OP USING (connectionId)
@@ -125,7 +126,7 @@ SELECT row FROM same_task WHERE contextId = 4294967295 AND next_context <> 42949
 CREATE TABLE placed AS
 SELECT opId, MIN(streamId) AS stream, MIN(deviceId) AS device, MIN(modelId) AS model
 FROM COMMUNICATION_TASK_INFO
-JOIN TASK USING (globalTaskId)
+INNER JOIN TASK USING (globalTaskId)
 GROUP BY opId;
 
 -- One row for each task, also where a damaged file has several.
@@ -145,7 +146,7 @@ kernel AS (
     SELECT TASK.rowid AS row, startNs
     FROM TASK
     LEFT JOIN described USING (globalTaskId)
-    JOIN text ON text.id = COALESCE(described.name_id, TASK.taskType)
+    INNER JOIN text ON text.id = COALESCE(described.name_id, TASK.taskType)
     WHERE is_part_kernel
 )
 
@@ -225,7 +226,7 @@ SELECT
 FROM STEP_TIME
 -- Usually PyTorch's own events have all steps.
 ANTI JOIN (
-    SELECT startNs, text.value AS step FROM PYTORCH_API JOIN text ON text.id = name
+    SELECT startNs, text.value AS step FROM PYTORCH_API INNER JOIN text ON text.id = name
 ) AS known ON known.startNs = STEP_TIME.startNs AND known.step = 'ProfilerStep#' || STEP_TIME.id
 UNION ALL BY NAME
 SELECT
@@ -537,7 +538,7 @@ FROM named;
 CREATE TABLE operator AS
 SELECT index, key, connection, place, ts, dur, COALESCE(is_library, FALSE) AS is_library
 FROM (SELECT key, category, row_number() OVER (ORDER BY ts, dur DESC, key) - 1 AS index FROM event) AS ordered
-JOIN event USING (key)
+INNER JOIN event USING (key)
 LEFT JOIN text ON text.id = name_id
 WHERE ordered.category = 'cpu_op';
 
@@ -547,7 +548,7 @@ CREATE TABLE asking AS
 WITH first_operator AS (
     SELECT CONNECTION_IDS.connectionId AS connection, MIN(index) AS operator
     FROM operator
-    JOIN CONNECTION_IDS ON CONNECTION_IDS.id = operator.connection
+    INNER JOIN CONNECTION_IDS ON CONNECTION_IDS.id = operator.connection
     SEMI JOIN (SELECT connection FROM event WHERE is_activity) AS activity ON CONNECTION_IDS.connectionId = activity.connection
     GROUP BY CONNECTION_IDS.connectionId
 ),
@@ -735,7 +736,7 @@ SELECT
     stream,
     bytes
 FROM event
-JOIN place USING (place)
+INNER JOIN place USING (place)
 LEFT JOIN argument ON argument.source = event.source AND argument.row = event.row
 LEFT JOIN asking ON is_activity AND asking.connection = event.connection
 LEFT JOIN (SELECT key, index FROM operator SEMI JOIN asking ON operator.index = asking.operator) AS asked ON asked.key = event.key;
@@ -743,13 +744,13 @@ LEFT JOIN (SELECT key, index FROM operator SEMI JOIN asking ON operator.index = 
 CREATE VIEW instant AS
 SELECT 0 AS rank, 1099511627776 * source + row AS key, cat, point.name, name_id, ts, track, args
 FROM point
-JOIN place USING (place)
+INNER JOIN place USING (place)
 WHERE is_time(ts);
 
 CREATE VIEW counter AS
 SELECT 0 AS rank, 1099511627776 * kind + row AS key, sample.name, unit, ts, value, track
 FROM sample
-JOIN place ON place.place.kind = process AND place.place.pid IS NULL AND place.place.tid IS NULL;
+INNER JOIN place ON place.place.kind = process AND place.place.pid IS NULL AND place.place.tid IS NULL;
 
 -- Arrows from calls and from operators to activities, and through torch_npu's queue.
 CREATE VIEW flow_end AS
@@ -763,11 +764,11 @@ WHERE is_activity AND connection IS NOT NULL
 UNION ALL
 SELECT 0, 4 * connectionId + 1, TRUE, key
 FROM operator
-JOIN CONNECTION_IDS ON CONNECTION_IDS.id = operator.connection
+INNER JOIN CONNECTION_IDS ON CONNECTION_IDS.id = operator.connection
 UNION ALL
 SELECT 0, 4 * connectionId + 2, category = 'enqueue', key
 FROM event
-JOIN CONNECTION_IDS ON CONNECTION_IDS.id = event.connection
+INNER JOIN CONNECTION_IDS ON CONNECTION_IDS.id = event.connection
 WHERE category IN ('enqueue', 'dequeue');
 
 CREATE VIEW count AS

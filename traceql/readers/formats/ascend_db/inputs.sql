@@ -1,3 +1,4 @@
+-- noqa: disable=CP02
 -- What is read of a database. A column of a DEFAULT may be absent, and so may every table. Columns of times are known by their names:
 -- what is not a time there is -1. All other columns are NULL where a value is of another type. DOUBLE columns are samples of counters.
 CREATE TABLE STRING_IDS (id BIGINT, value VARCHAR);

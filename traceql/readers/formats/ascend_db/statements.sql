@@ -1,3 +1,4 @@
+-- noqa: disable=CP02
 -- The statements about a database, for the ledger.
 
 -- Rows that no table can hold.
@@ -10,10 +11,10 @@ SELECT
     'rows whose start or end is no time after 1970, that end before they start, or whose task is not in the file, which are left out; '
     || 'all of this kind'
 FROM event_row
-JOIN (
+INNER JOIN (
     SELECT ['PYTORCH_API', 'CANN_API', 'MSTX_EVENTS', 'STEP_TIME', 'TASK', 'COMMUNICATION_OP', 'COMMUNICATION_TASK_INFO', 'OVERLAP_ANALYSIS'] AS tables
 ) ON TRUE
-JOIN input ON input.table_name = tables[source + 1]
+INNER JOIN input ON input.table_name = tables[source + 1]
 WHERE NOT (is_time(startNs) AND is_time(endNs) AND endNs >= startNs)
 GROUP BY table_name, table_rows;
 
@@ -27,7 +28,7 @@ SELECT
     'values that are no integers and count as unknown; rows. They are in: '
     || string_agg(column_name || ' ' || (filled - read), ', ' ORDER BY column_name)
 FROM input_column
-JOIN input USING (table_name)
+INNER JOIN input USING (table_name)
 WHERE type = 'BIGINT' AND filled > read AND NOT starts_with(table_name, 'ENUM') AND table_name <> 'STRING_IDS'
 GROUP BY table_name, table_rows;
 
@@ -139,7 +140,7 @@ WITH step_window AS (
 SELECT scope, category = 'kernel', event.ts, dur
 FROM event
 LEFT JOIN text ON text.id = name_id
-JOIN step_window AS step ON event.ts >= COALESCE(step.ts, 0) AND event.ts < COALESCE(step.end_ts, 9223372036854775807)
+INNER JOIN step_window AS step ON event.ts >= COALESCE(step.ts, 0) AND event.ts < COALESCE(step.end_ts, 9223372036854775807)
 WHERE category = 'communication' OR (category = 'kernel' AND is_communication_kernel IS NOT TRUE);
 
 INSERT INTO statement
@@ -152,7 +153,7 @@ compared AS (
         known_sum.ns,
         abs(own_ns - known_sum.ns) <= IF(kind.name = 'Free', 250, 0) AS is_equal
     FROM kind
-    JOIN known_sum USING (name)
+    INNER JOIN known_sum USING (name)
     LEFT JOIN own_sum ON own_sum.scope = known_sum.place AND own_sum.name = kind.name
 )
 
@@ -163,7 +164,7 @@ SELECT
     COALESCE(MIN(own_sum.ns), 0) = COALESCE(SUM(dur) FILTER (event.name = kind.name), 0),
     'time as the tasks of the profile give it; as table OVERLAP_ANALYSIS says, ns'
 FROM kind
-JOIN event ON category = 'overlap_analysis'
+INNER JOIN event ON category = 'overlap_analysis'
 LEFT JOIN own_sum ON own_sum.scope = -1 AND own_sum.name = kind.name
 GROUP BY kind.name
 UNION ALL
