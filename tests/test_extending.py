@@ -383,7 +383,7 @@ def test_a_value_of_evidence_may_have_spaces(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"latent_attention"', '"latent"', r"'latent' is no part of parts\.toml"),
+        ('"latent_attention"', '"latent"', r"'latent' is not in parts\.toml"),
         ('["latent_attention"]', "[]", "it has no parts"),
         ('["mlp_between_norms"]', '"mlp"', "'feed_forward' is not a list of texts"),
         ("attention = [", "attentions = [", "'attention'"),

@@ -268,7 +268,7 @@ def test_an_invalid_regular_expression_is_told_in_one_line(pattern: str, tmp_pat
     file = write(tmp_path / "rank0.json", kernel(ts=0, dur=1))
     loaded_file = traceql.load([file], tmp_path / "a.duckdb").database
     said = refusal("run", "kernels.top", loaded_file, "--name", pattern)
-    start = f"traceql: kernels.top: name is '{pattern}', which is no regular expression: "
+    start = f"traceql: kernels.top: name is '{pattern}', which is not a regular expression: "
     assert said.startswith(start)
     assert len(said) > len(start)
     shown = called("run", "kernels.top", loaded_file, "--name", "NVJET.*gemm$")
