@@ -161,7 +161,7 @@ def _pairs(recordings: list[Recording]) -> Iterator[tuple[str, Recording, Record
 
 
 def _compared(kind: str, base: Recording, target: Recording, phase: str) -> Comparison:
-    asked = {
+    options = {
         "batch": target.batch,
         "tp": target.tp,
         "graph": kind.removeprefix("graph ") if kind.startswith("graph") else None,
@@ -169,7 +169,7 @@ def _compared(kind: str, base: Recording, target: Recording, phase: str) -> Comp
         "phase": phase,
     }
     with traceql.open(base.database) as trace:
-        predicted = {(row["kind"], row["part"]): row for row in trace.query("whatif", **asked)}
+        predicted = {(row["kind"], row["part"]): row for row in trace.query("whatif", **options)}
     with traceql.open(target.database) as trace:
         rows = trace.query("whatif", phase=phase)
         measured = {(row["kind"], row["part"]): row["measured_ns"] or 0.0 for row in rows}

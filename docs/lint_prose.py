@@ -52,7 +52,7 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Strings of four words and more, without the docstrings of what is no command."""
+    """Strings of four words and more, without docstrings of functions that are not commands."""
     commands = {
         id(node.body[0].value)
         for node in ast.walk(tree)

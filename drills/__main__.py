@@ -19,10 +19,10 @@ from drills.seeds import import_all
 def verdict_table(found: Iterable[tuple[Case, Outcome]]) -> str:
     """One row per kind, as Markdown: how many cases were tried, and how many had each verdict."""
     verdicts: defaultdict[str, Counter[Verdict]] = defaultdict(Counter)
-    told = 0
+    lossy = 0
     for case, outcome in found:
         verdicts[case.kind][outcome.verdict] += 1
-        told += outcome.reason == LOSS_TOLD
+        lossy += outcome.reason == LOSS_TOLD
     total = sum(verdicts.values(), Counter())
     heads = ["kind", "tried", *Verdict]
     lines = [heads, ["---", *("---:" for _ in heads[1:])]]
@@ -30,7 +30,7 @@ def verdict_table(found: Iterable[tuple[Case, Outcome]]) -> str:
         numbers = (counts.total(), *(counts[verdict] for verdict in Verdict))
         lines.append([kind, *(f"{number:,}" for number in numbers)])
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{rows}\n\nOf the right ones, {told:,} say in their ledger that something was lost."
+    return f"{rows}\n\nOf the right ones, {lossy:,} have a loss in their ledger."
 
 
 def processors() -> int:

@@ -21,7 +21,7 @@ class Verdict(StrEnum):
         return self in (Verdict.WRONG, Verdict.TRACEBACK, Verdict.HANG)
 
 
-LOSS_TOLD = "the ledger tells of a loss"  # the reason of a right outcome
+LOSS_TOLD = "the ledger reports a loss"  # the reason of a right outcome
 
 
 @dataclass(frozen=True)

@@ -47,14 +47,14 @@
 -- @empty  no such step (steps.timeline lists them), no kernels in the step, or none of its operations belong to the communicator
 -- @chart  stacked x=per_step_ns y=number,phase color=segment
 -- @title  Critical path of the average step
-WITH RECURSIVE asked AS (
+WITH RECURSIVE requested AS (
     SELECT COALESCE((SELECT rank FROM step WHERE step_id = $step::BIGINT), $rank::BIGINT) AS rank
 ),
 main_communicator AS MATERIALIZED (
     SELECT collective.communicator_id, ANY_VALUE(collective.group_ranks) AS group_ranks
     FROM collective_arrival
     INNER JOIN collective USING (kernel_id)
-    WHERE collective_arrival.rank IN (FROM asked)
+    WHERE collective_arrival.rank IN (FROM requested)
     GROUP BY collective.communicator_id
     ORDER BY BOOL_AND(collective.op IN ('send', 'recv')), COUNT(*) DESC, ANY_VALUE(collective.group_ranks)
     LIMIT 1
@@ -65,7 +65,7 @@ attended AS MATERIALIZED (
         collective.transfer_ns,
         kernel.ts,
         kernel.dur,
-        collective_arrival.rank IN (FROM asked) AS is_asked
+        collective_arrival.rank IN (FROM requested) AS is_requested
     FROM collective_arrival
     INNER JOIN collective USING (kernel_id)
     INNER JOIN kernel ON collective_arrival.kernel_id = kernel.id
@@ -76,14 +76,14 @@ own AS MATERIALIZED (
         *,
         ts + dur - LAG(ts + dur) OVER (ORDER BY ts, kernel_id) AS length_ns
     FROM attended
-    WHERE is_asked
+    WHERE is_requested
 ),
 -- If several ranks arrive last at the same time, the requested rank is preferred.
 last_rank AS MATERIALIZED (
     SELECT *
     FROM attended
     QUALIFY ROW_NUMBER() OVER (
-        PARTITION BY match_id ORDER BY late_ns DESC, is_asked DESC, rank
+        PARTITION BY match_id ORDER BY late_ns DESC, is_requested DESC, rank
     ) = 1
 ),
 chain AS MATERIALIZED (
@@ -264,7 +264,7 @@ ended AS (
             ORDER BY gpu_ts, step_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS from_ts
     FROM step
-    WHERE rank IN (FROM asked) AND gpu_ts IS NOT NULL AND NOT EXISTS (FROM main_communicator)
+    WHERE rank IN (FROM requested) AND gpu_ts IS NOT NULL AND NOT EXISTS (FROM main_communicator)
     QUALIFY COALESCE(end_ts > from_ts, TRUE)
 ),
 alone AS (
@@ -272,7 +272,7 @@ alone AS (
     FROM (
         FROM spent
         WHERE
-            rank IN (FROM asked)
+            rank IN (FROM requested)
             -- The states of other steps need not be sorted.
             AND ($step::BIGINT IS NULL OR (
                 ts < (SELECT end_ts FROM ended WHERE step_id = $step::BIGINT)

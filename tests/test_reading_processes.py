@@ -5,9 +5,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 import pytest
@@ -16,7 +18,7 @@ from command_line import PROGRAM, refusal
 from test_bad_input import BAD, long_to_read
 
 import traceql
-from traceql.database.loading import reading
+from traceql.database.loading import database, reading
 from traceql.readers import worker
 from traceql.sql.registry import definitions
 
@@ -79,6 +81,33 @@ def test_a_process_reads_the_same_tables(
     assert {"slice", "instant", "flow", "kernel", "step", "file_count"} <= expected.keys()
     assert tables(apart.database) == expected
     assert traceql.load(run, apart.database).skipped == list(apart.added)
+
+
+class AtOnce:
+    """An executor whose jobs are done when they are submitted."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def submit(self, job: Callable[..., Any], *args: Any, **options: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(job(*args, **options))
+        return done
+
+
+def test_ids_do_not_depend_on_how_fast_rows_are_inserted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = two_ranks(tmp_path / "traces")
+    traceql.load(folder, tmp_path / "usual.duckdb")
+    monkeypatch.setattr(database, "ThreadPoolExecutor", AtOnce)
+    traceql.load(folder, tmp_path / "fast.duckdb")
+    assert tables(tmp_path / "fast.duckdb") == tables(tmp_path / "usual.duckdb")
+    with traceql.open(tmp_path / "fast.duckdb") as run:
+        assert run.sql("SELECT id FROM slice GROUP BY id HAVING COUNT(*) > 1").rows() == []
 
 
 @pytest.mark.parametrize(

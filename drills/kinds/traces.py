@@ -174,12 +174,12 @@ def native_mutant(recipe: Recipe) -> Mutant:
 
 
 def _native_disagreement(truth: Slices | None, database: Path) -> str | None:
-    told = admitted_losses(database)
+    admitted = admitted_losses(database)
     if truth is None:
         wrong = "it loaded what does not consist of whole packets, under a green ledger"
-        return None if told else wrong
+        return None if admitted else wrong
     found = rows(database, _EVENTS)
-    if told:
+    if admitted:
         if len(found) > truth.began and truth.is_certain:
             return f"{len(found)} slices for {truth.began} beginnings and instants"
         return None

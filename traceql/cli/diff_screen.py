@@ -278,7 +278,7 @@ def _format_change(base_ns: float, new_ns: float, name: str, delta_ns: float) ->
 def _select_causes(
     rows: list[dict[str, Any]], *, details: bool
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The rows to print, and the others; spread, which is no cause, comes last."""
+    """The rows to print, and the others; spread comes last, because it is not a cause."""
     ordered = sorted(rows, key=lambda row: row["kind"] == "spread")
     if details or len(ordered) <= _MAX_CAUSES + 1:
         return ordered, []

@@ -1,4 +1,4 @@
-"""Reports to whoever listens: an excerpt was opened, or tables are being made on first use."""
+"""Reports to listeners: an excerpt was opened, or tables are being made on first use."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager

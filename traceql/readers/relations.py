@@ -53,7 +53,7 @@ Int64s = npt.NDArray[np.int64]
 Prepare = Callable[[Path, Scratch], None]  # opens a file and leaves the relations
 PART_ROWS = 250_000  # about, of the events of a rank
 _FLOWS_OF_PART = 1_000_000
-_SAMPLED = 32  # one of so many rows says where parts begin
+_SAMPLED = 32  # every 32nd row is sampled to find where parts begin
 _MEMORY_BYTES = 1 << 30
 _FARTHEST_NS = 2**62  # 146 years
 _EVENTS = ("slice", "instant", "counter")
@@ -361,7 +361,7 @@ def _require_times(ts: pa.ChunkedArray) -> None:
 
 
 def conforming(rows: pa.Table, table: str) -> pa.Table:
-    """The columns of a table of the contract, of the types that it wants."""
+    """The columns of a table of the contract, of the types in its schema."""
     schema = SCHEMAS[table]
     return pa.table([_column(rows[of.name], of.type) for of in schema], schema=schema)
 

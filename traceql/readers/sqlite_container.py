@@ -33,7 +33,7 @@ class _Form:
     Attributes:
         sql: the column as SQL.
         first: a value of the type as SQL.
-        fits: what `typeof` says of values of the type.
+        fits: what `typeof` returns for values of the type.
         noun: the type in messages.
     """
 

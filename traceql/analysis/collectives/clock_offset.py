@@ -233,7 +233,7 @@ def _neighbours(groups: Iterable[Ranks]) -> _Neighbours:
 def _between(reference: Series, series: Series) -> Difference | None:
     """The difference of two ranks' clocks, by operations that all ranks end together.
 
-    A broadcast is no such operation: the sender may end it long before the others. None if the
+    A broadcast is not such an operation: the sender may end it long before the others. None if the
     operations of the two ranks cannot be matched.
     """
     pairs = alike(reference, series)

@@ -132,7 +132,7 @@ class Operations:
     tensor_ranks: int | None = None
 
     def allow(self, tp: int) -> bool:
-        """Whether there may be so many tensor-parallel ranks."""
+        """Whether this number of tensor-parallel ranks is possible."""
         return tp == self.tensor_ranks if self.tensor_ranks else tp > 1 or not self.reduce_layers
 
 

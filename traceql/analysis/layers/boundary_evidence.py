@@ -41,7 +41,7 @@ _MAY_BE_PRODUCT = re.compile(f"[{PRODUCTS}{UNKNOWN}]")
 # What can come directly before the first layer of a model whose layers begin without a norm.
 _EMBEDDING = (LOOKUP, letter("all_reduce"), letter("point_to_point"))
 _BEGINS = tuple(NORMS + UNKNOWN)
-# What so many passes show is no damage.
+# What this number of passes show is not damage.
 _ENOUGH = 2
 
 
@@ -253,7 +253,7 @@ class BoundaryEvidence:
         self.tails = Counter[str]()
 
     def note(self, text: str, cut: Cut, times: int) -> None:
-        """Notes the cut of an intact text that occurs so many times."""
+        """Notes the cut of an intact text and how often it occurs."""
         self.tails[text[: cut.tail]] += times
         self.heads[text[cut.head :]] += times
 

@@ -230,7 +230,7 @@ def expanded(text: str, roles: Sequence[str | None]) -> tuple[str | None, ...]:
 
 
 def _frequent(runs: Mapping[str, int]) -> Collection[str]:
-    """The runs that occur so often that they are no damage."""
+    """The runs that occur too often to be damage."""
     enough = max(runs.values()) * _MUCH_LESS
     return {run for run, count in runs.items() if count > enough or count >= _OFTEN}
 

@@ -24,8 +24,8 @@ from traceql.analysis.layers.boundary_evidence import (
 )
 
 UNCUT = Cut(-1, -1, False, False)
-# A damaged text differs from the intact one by at most so many kernels in a row; if it differs by
-# more, a whole layer may be missing or added: small layers have a dozen kernels.
+# A damaged text differs from the intact one by at most this number of kernels in a row; if it
+# differs by more, a whole layer may be missing or added: small layers have a dozen kernels.
 MOST_DAMAGE = 6
 # It occurs at most half as often. Two kinds of layers, one of which is twice as frequent as the
 # other one, differ by more than damage does.
@@ -123,7 +123,7 @@ def damaged(text: str, intact: Mapping[str, Cut], count: Mapping[str, int]) -> C
 
 
 def _damaged_cut(text: str, known: str, cut: Cut, begin: int, end: int) -> Cut:
-    """The cut of a text that begins and ends with so many kernels of a known one."""
+    """The cut of a text that begins and ends with this number of kernels of a known one."""
     size = len(known) - cut.head
     tail = cut.tail if begin >= cut.tail else -1
     head = len(text) - size if end >= size else -1

@@ -232,7 +232,7 @@ def roles(text: str, chosen: Family | None) -> tuple[str | None, ...]:
 
 
 def side_stream_roles(text: str) -> tuple[str | None, ...]:
-    """The role of each kernel of a layer that runs beside its main stream."""
+    """The role of each kernel of a layer on a side stream."""
     kernels = text.replace(CONTINUED, "")
     found = _cheapest(kernels, side_stream_kinds())
     fits = _fits(found.cost, len(kernels))

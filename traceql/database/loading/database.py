@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from secrets import token_hex
 
@@ -66,18 +67,25 @@ def add_files(
     """
     placed = _placed(con, files, runs)
     base_ns = _rebase(con, placed)
-    first_slice = _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM slice")
-    first_track = _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM track")
+    first_slices = _first_ids(con, "slice", placed)
+    first_tracks = _first_ids(con, "track", placed)
     with _threads_shared_by(con, len(placed)), ThreadPoolExecutor() as pool:
         job: Future[None] | None = None
-        for one in placed:
-            first = {"first_id": first_slice}, {"first_track": first_track}
+        for one, slice_id, track_id in zip(placed, first_slices, first_tracks, strict=True):
+            first = {"first_id": slice_id}, {"first_track": track_id}
             job = pool.submit(_insert, second_connection(con), one, base_ns, *first, after=job)
-            first_slice += one.file.rows("slice")
-            first_track += one.file.rows("track")
         if job:
             job.result()
     con.execute(_WORLD_SIZE)
+
+
+def _first_ids(
+    con: duckdb.DuckDBPyConnection, table: str, placed: Sequence[PlacedFile]
+) -> list[int]:
+    """The first id of each file's rows; counted before any insertion, which removes the rows."""
+    first = _number(con, f"SELECT COALESCE(MAX(id) + 1, 0) FROM {table}")
+    counts = [one.file.rows(table) for one in placed]
+    return [first + before for before in accumulate(counts, initial=0)][:-1]
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def require_no_duplicates(found: Iterable[Recording]) -> None:
         before.append(one)
 
 
-# A number of more digits is no rank, but perhaps a time.
+# A number with more digits is not a rank; it may be a time.
 _RANK_IN_NAME = re.compile(r"(?:^|[_\-.])rank[_\-]?([0-9]{1,9})(?=[^0-9]|$)", re.IGNORECASE)
 _PARALLEL_IN_NAME = re.compile(r"(?:^|[_\-.])(tp|pp|dp|ep)([0-9]{1,9})(?=[_\-.])")
 

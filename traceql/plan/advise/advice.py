@@ -107,7 +107,7 @@ def advise(
     results: str | Path | None = None,
     warn: Callable[[str], None] = lambda text: None,
 ) -> Advice:
-    """Ranks the layouts of a model on up to so many GPUs by a goal.
+    """Ranks the layouts of a model on up to N GPUs by a goal.
 
     Args:
         run: a recording of one layout to predict from; None for data sheets alone.

@@ -41,7 +41,7 @@ class Layout:
 
 
 def layouts(model: Sizes, gpus: int) -> list[Layout]:
-    """Every layout of at most so many GPUs that vLLM can run, the smallest first."""
+    """Every layout of at most N GPUs that vLLM can run, the smallest first."""
     found = [
         layout
         for tp in range(1, gpus + 1)
@@ -114,7 +114,7 @@ class Load:
         return self.kv_tokens if self.phase == "decode" else 0
 
     def of_replicas(self, replicas: int) -> "Load":
-        """The load of so many replicas together."""
+        """The load of N replicas together."""
         return replace(self, requests=self.requests * replicas, tokens=self.tokens * replicas)
 
 
@@ -132,7 +132,7 @@ def fullest_rank(experts: Experts, ranks: int, tokens: int) -> float:
     """Work of the fullest rank / the mean, if all experts are equally likely.
 
     With few tokens, the number of distinct experts counts, whose weights are read; with many, the
-    number of rows. Both are nearly normal, so the largest of so many ranks is a number of standard
+    number of rows. Both are nearly normal, so the largest of N ranks is a number of standard
     deviations above the mean (Blom's approximation).
     """
     if ranks == 1:

@@ -129,7 +129,7 @@ def _bytes(model: Model, machine: Machine, part: Part, load: Load) -> float:
 
 
 def _touched(part: Part, rows: int) -> float:
-    """Expected share of the experts that so many rows use, if all are equally likely."""
+    """Expected share of the experts that N rows use, if all experts are equally likely."""
     if not (part.experts and part.top_k):
         return 1.0
     return 1 - (1 - part.top_k / part.experts) ** rows

@@ -143,7 +143,7 @@ def _ms(operation: Mapping[str, object], what: str) -> float:
 
 
 def _ns_of_us(text: str | None) -> int | None:
-    """Microseconds in nanoseconds, exactly; None if they are no time."""
+    """Microseconds in nanoseconds, exactly; None if they are not a time."""
     try:
         ns = Decimal(str(text)) * 1000
         whole = int(ns.to_integral_value(ROUND_HALF_EVEN)) if ns.is_finite() else _FARTHEST_NS

@@ -9,7 +9,7 @@ CREATE MACRO is_event_task(type) AS regexp_full_match(type, 'EVENT_(RECORD|WAIT)
 CREATE MACRO category_of(process, thread, given, name, type) AS CASE
     WHEN process = 'Ascend Hardware' THEN CASE
         WHEN name = 'MEMCPY_ASYNC' THEN 'gpu_memcpy'
-        WHEN is_compute_task(type) OR type = 'Other' THEN 'kernel'  -- Other: old traces tell AI_CPU from the rest alone
+        WHEN is_compute_task(type) OR type = 'Other' THEN 'kernel'  -- Other: old traces separate only AI_CPU from the rest
         WHEN is_event_task(type) OR is_event_task(name) THEN 'npu_event'
         ELSE 'npu_task'
     END

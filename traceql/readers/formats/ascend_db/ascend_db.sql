@@ -542,9 +542,9 @@ INNER JOIN event USING (key)
 LEFT JOIN text ON text.id = name_id
 WHERE ordered.category = 'cpu_op';
 
--- The operator that asked for the activities of a connection, and what stands for it: the innermost operator of a library (`aten::mm`)
+-- The operator that requested the activities of a connection, and what stands for it: the innermost operator of a library (`aten::mm`)
 -- around it, if there is one.
-CREATE TABLE asking AS
+CREATE TABLE request AS
 WITH first_operator AS (
     SELECT CONNECTION_IDS.connectionId AS connection, MIN(index) AS operator
     FROM operator
@@ -728,7 +728,7 @@ SELECT
     ts,
     dur,
     track,
-    COALESCE(asking.operator, asked.index) AS external_id,
+    COALESCE(request.operator, requested_by.index) AS external_id,
     CASE WHEN category NOT IN ('cpu_op', 'user_annotation', 'enqueue', 'dequeue') THEN event.connection END AS correlation,
     args,
     is_activity,
@@ -738,8 +738,8 @@ SELECT
 FROM event
 INNER JOIN place USING (place)
 LEFT JOIN argument ON argument.source = event.source AND argument.row = event.row
-LEFT JOIN asking ON is_activity AND asking.connection = event.connection
-LEFT JOIN (SELECT key, index FROM operator SEMI JOIN asking ON operator.index = asking.operator) AS asked ON asked.key = event.key;
+LEFT JOIN request ON is_activity AND request.connection = event.connection
+LEFT JOIN (SELECT key, index FROM operator SEMI JOIN request ON operator.index = request.operator) AS requested_by ON requested_by.key = event.key;
 
 CREATE VIEW instant AS
 SELECT 0 AS rank, 1099511627776 * source + row AS key, cat, point.name, name_id, ts, track, args

@@ -1,6 +1,6 @@
 """Reads a database of Ascend's profiler: leaves the relations of its rank in a scratch database.
 
-The declared types of columns are no promise: starts of PyTorch's events are texts. So every value
+The declared types of columns are not reliable: starts of PyTorch's events are texts. So every value
 is read by its own type, and what has another one counts as NULL. The table of metadata also holds
 a part of the program's environment: only what is named here is read of it.
 """

@@ -263,6 +263,6 @@ def _remarks(
 
 
 def _loss_remark(check_name: str, statistics: Mapping[str, int], note: str) -> Remark:
-    """A check that is ok if there are no such statistics."""
+    """A check that fails if any of these statistics was recorded."""
     note = f"{note}: {listed(statistics)}" if statistics else note
     return Remark(check_name, sum(statistics.values()), 0, not statistics, note)

@@ -4,27 +4,27 @@
 INSERT INTO agent BY NAME
 SELECT
     process,
-    told.id.handle AS called,
+    fields.id.handle AS called,
     row AS place,
     IF(
-        told.type = '2',
+        fields.type = '2',
         COALESCE(
-            whole(told.logical_node_type_id),
-            COUNT(*) FILTER (WHERE told.type = '2') OVER (PARTITION BY process ORDER BY row ROWS UNBOUNDED PRECEDING) - 1
+            whole(fields.logical_node_type_id),
+            COUNT(*) FILTER (WHERE fields.type = '2') OVER (PARTITION BY process ORDER BY row ROWS UNBOUNDED PRECEDING) - 1
         ),
         NULL
     ) AS device,
-    COALESCE(NULLIF(told.product_name, ''), told.name) AS name,
-    told.name AS architecture
+    COALESCE(NULLIF(fields.product_name, ''), fields.name) AS name,
+    fields.name AS architecture
 FROM (
     SELECT process, row, json_transform(record, '{
         "id": {"handle": "VARCHAR"}, "type": "VARCHAR", "logical_node_type_id": "VARCHAR",
         "name": "VARCHAR", "product_name": "VARCHAR"
-    }') AS told
+    }') AS fields
     FROM json_record
     WHERE list = 'agents'
 )
-QUALIFY row_number() OVER (PARTITION BY process, told.id.handle ORDER BY row DESC) = 1;
+QUALIFY row_number() OVER (PARTITION BY process, fields.id.handle ORDER BY row DESC) = 1;
 
 -- Kinds of records, and the operations of each, by their place in a list.
 CREATE TABLE json_operation AS
@@ -40,15 +40,15 @@ GROUP BY process, record ->> '$.key';
 
 CREATE TABLE json_symbol AS
 SELECT
-    process, told.kernel_id AS id, told.arch_vgpr_count, told.accum_vgpr_count, told.sgpr_count,
+    process, fields.kernel_id AS id, fields.arch_vgpr_count, fields.accum_vgpr_count, fields.sgpr_count,
     COALESCE(
-        NULLIF(told.formatted_kernel_name, ''), NULLIF(told.demangled_kernel_name, ''), NULLIF(told.kernel_name, '')
+        NULLIF(fields.formatted_kernel_name, ''), NULLIF(fields.demangled_kernel_name, ''), NULLIF(fields.kernel_name, '')
     ) AS name
 FROM (
     SELECT process, json_transform(record, '{
         "kernel_id": "VARCHAR", "formatted_kernel_name": "VARCHAR", "demangled_kernel_name": "VARCHAR",
         "kernel_name": "VARCHAR", "arch_vgpr_count": "VARCHAR", "accum_vgpr_count": "VARCHAR", "sgpr_count": "VARCHAR"
-    }') AS told
+    }') AS fields
     FROM json_record
     WHERE list = 'kernel_symbols'
 );
@@ -66,7 +66,7 @@ FROM (
 
 -- The record of a counter has the kernel in `dispatch_data`, and a value for each of its units.
 CREATE VIEW json_cell AS
-SELECT *, unnest(IF(shape = 'counter' AND len(told.records) > 0, told.records, [NULL])) AS unit
+SELECT *, unnest(IF(shape = 'counter' AND len(fields.records) > 0, fields.records, [NULL])) AS unit
 FROM (
     SELECT process, list, shape, place, row, json_transform(
         IF(shape = 'counter', json_merge_patch(CAST(record AS JSON), CAST(record AS JSON) -> 'dispatch_data'), record), '{
@@ -82,7 +82,7 @@ FROM (
             "agent_id": {"handle": "VARCHAR"}, "allocation_size": "VARCHAR", "address": "JSON", "args": "JSON",
             "records": [{"counter_id": {"handle": "VARCHAR"}, "value": "VARCHAR"}]
         }'
-    ) AS told
+    ) AS fields
     FROM json_record
     INNER JOIN json_list USING (list)
 );
@@ -91,35 +91,35 @@ CREATE TABLE text_record AS
 SELECT
     cell.process, place, cell.row, cell.list AS origin, cell.list AS what,
     IF(cell.list = 'marker_api' AND function = 'roctxMarkA', 'mark', shape) AS shape,
-    COALESCE(cell.cat, 'kind ' || told.kind) AS cat,
+    COALESCE(cell.cat, 'kind ' || fields.kind) AS cat,
     CASE
-        WHEN shape IN ('kernel', 'counter') THEN COALESCE(symbol.name, 'kernel ' || told.dispatch_info.kernel_id)
+        WHEN shape IN ('kernel', 'counter') THEN COALESCE(symbol.name, 'kernel ' || fields.dispatch_info.kernel_id)
         ELSE COALESCE(message.text, function)
     END AS name,
-    function, told.start_timestamp, told.end_timestamp, told.thread_id, told.correlation_id.internal AS correlation_id,
-    COALESCE(told.dispatch_info.agent_id.handle, told.dst_agent_id.handle, told.agent_id.handle) AS agent_id,
-    told.src_agent_id.handle AS source_agent_id, NULL AS direction,
+    function, fields.start_timestamp, fields.end_timestamp, fields.thread_id, fields.correlation_id.internal AS correlation_id,
+    COALESCE(fields.dispatch_info.agent_id.handle, fields.dst_agent_id.handle, fields.agent_id.handle) AS agent_id,
+    fields.src_agent_id.handle AS source_agent_id, NULL AS direction,
     object(
-        concat_ws(',', member('dst_agent_id', told.dst_agent_id.handle), member('src_agent_id', told.src_agent_id.handle))
+        concat_ws(',', member('dst_agent_id', fields.dst_agent_id.handle), member('src_agent_id', fields.src_agent_id.handle))
     ) AS copy_args,
-    told.stream_id.handle AS stream_id, told.dispatch_info.queue_id.handle AS queue_id,
-    told.dispatch_info.dispatch_id, told.dispatch_info.kernel_id,
-    told.dispatch_info.private_segment_size, told.dispatch_info.group_segment_size,
+    fields.stream_id.handle AS stream_id, fields.dispatch_info.queue_id.handle AS queue_id,
+    fields.dispatch_info.dispatch_id, fields.dispatch_info.kernel_id,
+    fields.dispatch_info.private_segment_size, fields.dispatch_info.group_segment_size,
     arch_vgpr_count, accum_vgpr_count, sgpr_count,
-    told.dispatch_info.grid_size.x AS grid_size_x, told.dispatch_info.workgroup_size.x AS workgroup_size_x,
-    told.dispatch_info.grid_size.y AS grid_size_y, told.dispatch_info.workgroup_size.y AS workgroup_size_y,
-    told.dispatch_info.grid_size.z AS grid_size_z, told.dispatch_info.workgroup_size.z AS workgroup_size_z,
-    COALESCE(told.bytes, told.allocation_size) AS size,
-    CASE json_type(told.address)
-        WHEN 'VARCHAR' THEN hexadecimal(told.address ->> '$')
-        WHEN 'OBJECT' THEN TRY_CAST(told.address ->> '$.handle' AS UBIGINT)
-        ELSE TRY_CAST(told.address ->> '$' AS UBIGINT)
+    fields.dispatch_info.grid_size.x AS grid_size_x, fields.dispatch_info.workgroup_size.x AS workgroup_size_x,
+    fields.dispatch_info.grid_size.y AS grid_size_y, fields.dispatch_info.workgroup_size.y AS workgroup_size_y,
+    fields.dispatch_info.grid_size.z AS grid_size_z, fields.dispatch_info.workgroup_size.z AS workgroup_size_z,
+    COALESCE(fields.bytes, fields.allocation_size) AS size,
+    CASE json_type(fields.address)
+        WHEN 'VARCHAR' THEN hexadecimal(fields.address ->> '$')
+        WHEN 'OBJECT' THEN TRY_CAST(fields.address ->> '$.handle' AS UBIGINT)
+        ELSE TRY_CAST(fields.address ->> '$' AS UBIGINT)
     END AS address,
-    CASE json_type(told.args)
-        WHEN 'OBJECT' THEN told.args ->> '$.graphExec'
+    CASE json_type(fields.args)
+        WHEN 'OBJECT' THEN fields.args ->> '$.graphExec'
         WHEN 'ARRAY'
             THEN list_filter(
-                json_transform(told.args, '[{"name": "VARCHAR", "value": "VARCHAR"}]'), lambda arg: arg.name = 'graphExec'
+                json_transform(fields.args, '[{"name": "VARCHAR", "value": "VARCHAR"}]'), lambda arg: arg.name = 'graphExec'
             )[1].value
     END AS graph,
     IF(unit IS NULL, NULL, COALESCE(counter.name, 'counter ' || unit.counter_id.handle)) AS counter_name,
@@ -127,13 +127,13 @@ SELECT
 FROM (
     SELECT
         json_cell.*, operation.cat,
-        COALESCE(names[COALESCE(whole(told.operation), 0) + 1], 'operation ' || COALESCE(told.operation, '0')) AS function
+        COALESCE(names[COALESCE(whole(fields.operation), 0) + 1], 'operation ' || COALESCE(fields.operation, '0')) AS function
     FROM json_cell
-    LEFT JOIN json_operation AS operation ON json_cell.process = operation.process AND whole(told.kind) = operation.kind
+    LEFT JOIN json_operation AS operation ON json_cell.process = operation.process AND whole(fields.kind) = operation.kind
 ) AS cell
 LEFT JOIN json_message AS message
-    ON cell.list = 'marker_api' AND cell.process = message.process AND told.correlation_id.internal = message.key
-LEFT JOIN json_symbol AS symbol ON cell.process = symbol.process AND told.dispatch_info.kernel_id = symbol.id
+    ON cell.list = 'marker_api' AND cell.process = message.process AND fields.correlation_id.internal = message.key
+LEFT JOIN json_symbol AS symbol ON cell.process = symbol.process AND fields.dispatch_info.kernel_id = symbol.id
 LEFT JOIN json_counter AS counter ON cell.process = counter.process AND unit.counter_id.handle = counter.id;
 
 INSERT INTO not_loaded
