@@ -76,12 +76,16 @@ def test_a_result_has_the_same_rows_in_every_form(complete: traceql.Run) -> None
         result[3]
 
 
-def test_without_polars_the_error_says_how_to_install_it(
-    complete: traceql.Run, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("library", "method", "install"),
+    [("polars", "pl", "pip install polars"), ("pandas", "df", r"'traceql\[notebook\]'")],
+)
+def test_a_missing_library_is_one_line_with_its_installation(
+    complete: traceql.Run, library: str, method: str, install: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(traceql.TraceqlError, match="; pip install polars"):
-        complete.sql("SELECT 1 AS a").pl()
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(traceql.TraceqlError, match=install):
+        getattr(complete.sql("SELECT 1 AS a"), method)()
 
 
 def test_unknown_names_are_refused_with_the_next_step(complete: traceql.Run) -> None:

@@ -57,6 +57,7 @@ class Result:
         """One dict per row.
 
         Raises:
+            TraceqlError: pandas is not installed.
             QueryInvalid: a date that Python does not have, such as one before the year 1.
         """
         from traceql.result.text_table.values import python_rows
@@ -67,6 +68,7 @@ class Result:
         """One tuple per row, as from a cursor.
 
         Raises:
+            TraceqlError: pandas is not installed.
             QueryInvalid: a date that Python does not have, such as one before the year 1.
         """
         return [tuple(row.values()) for row in self.rows()]
@@ -108,16 +110,22 @@ class Result:
         try:
             import polars as pl
         except ImportError:
-            raise TraceqlError("Polars is not installed; pip install polars") from None
+            raise TraceqlError("Polars is not installed; run pip install polars") from None
         return pl.DataFrame(self._table)
 
     def df(self) -> "pd.DataFrame":
         """A pandas DataFrame; integer columns with NULLs have the nullable type Int64.
 
         Raises:
+            TraceqlError: pandas is not installed.
             QueryInvalid: a date that Python does not have, such as one before the year 1.
         """
-        import pandas as pd
+        try:
+            import pandas as pd
+        except ImportError:
+            raise TraceqlError(
+                "pandas is not installed; run pip install 'traceql[notebook]'"
+            ) from None
         import pyarrow as pa
 
         from traceql.result.text_table.values import has_map, python_values
