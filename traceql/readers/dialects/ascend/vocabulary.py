@@ -16,7 +16,7 @@ class Category(StrEnum):
 
     # PyTorch: track Python, table PYTORCH_API
     OPERATOR = "cpu_op"
-    ANNOTATION = "user_annotation"  # cpu_op in the files, told apart by its name (IS_ANNOTATION)
+    ANNOTATION = "user_annotation"  # cpu_op in the files, told apart by its name
     FRAME = "python_function"
     ENQUEUE = "enqueue"  # of torch_npu's task queue
     DEQUEUE = "dequeue"
@@ -57,22 +57,6 @@ CATEGORIES: Mapping[str, EventKind] = {
     Category.MEMCPY: EventKind.MEMCPY,
 }
 
-# Names of PyTorch events that are ranges of the program, not operators.
-IS_ANNOTATION = r"^ProfilerStep#\d+$|^execute_|(^|\.)layers\.\d+(\.|$)"
-# Types of tasks that compute, with KERNEL_ before some of them in databases.
-IS_COMPUTE_TASK = r"(?i)^(KERNEL_\w+|AI_?CORE|AI_VECTOR_CORE|AIV|MIX_AI[CV]|AI_?CPU|DSA(_SQE)?)$"
-# Types of tasks that do not compute: they copy, wait, record, or serve the profiler and CANN.
-IS_OTHER_TASK = (
-    r"(?i)^(Other|STARS_COMMON|FFTS_PLUS|FLIP|NOP|BARRIER|CMO\w*|DATA_DUMP|MAINTENANCE|"
-    r"(EVENT|NOTIFY|WRITE|MEM|MEMCPY|CAPTURE|SDMA|PCIE_DMA|PLACE_HOLDER|PROFILING|RDMA|STREAM|"
-    r"MODEL|LABEL|CREATE|ACTIVE|COND|VALUE)([ _].*)?)$"
-)
-# Names of kernels that carry out an operation of communication; its own row has the time.
-IS_PART_KERNEL = r"AicpuKernel$|AivKernel$|^aiv_|^hccl_aiv"
-# Names of kernels that the profiler does not count as computing.
-IS_KERNEL_OF_COMMUNICATION = r"(Aicpu|Aiv)Kernel$"
-# Model Id of tasks that belong to no captured graph.
-EAGER = 4294967295
 # Numbers of ranks from here on stand for none.
 MOST_RANKS = 2**31
 
@@ -111,13 +95,6 @@ class Argument(StrEnum):
     PART_SIZE = "size(Byte)"
     TRANSPORT = "transport type"
     LINK = "link type"
-
-
-class EventName(StrEnum):
-    """Names that the reader gives to events which the files have as columns of a table."""
-
-    ALLOCATION = "NPU allocation"
-    RELEASE = "NPU release"
 
 
 class Metadata(StrEnum):

@@ -1,6 +1,5 @@
 """Reads a trace of Ascend in text form, with the files beside it."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,13 @@ from traceql.readers.asked_nesting import nesting
 from traceql.readers.dialects.ascend.vocabulary import Category, Metadata
 from traceql.readers.flows import Flows
 from traceql.readers.formats.ascend import side_rows
-from traceql.readers.formats.ascend.job import file_remarks, job_size_remarks
+from traceql.readers.formats.ascend.job import (
+    Statement,
+    job_statements,
+    run_common,
+    set_variables,
+    state,
+)
 from traceql.readers.formats.ascend.layout import WHOLE_AGAIN, is_slice
 from traceql.readers.formats.ascend.recognition import is_graph_dump
 from traceql.readers.formats.ascend.side_files import SideFiles
@@ -26,14 +31,12 @@ from traceql.readers.formats.kineto.ledger import remarks
 from traceql.readers.formats.kineto.read import KinetoEvents, instant_table, kineto_events
 from traceql.readers.phases import COMPLETE
 from traceql.readers.relations import conforming
-from traceql.readers.remarks import Remark, remark_table
+from traceql.readers.remarks import remark_table
 from traceql.readers.scratch import Scratch, scratch_database
 from traceql.readers.tables import FLOW, JSON, NAME, TraceTables
 from traceql.readers.tracks import Track, track_table
 
-SQL = Path(__file__).parent
 _COUNTER = "C"
-_NUMBER = re.compile(r"NPU\s*(\d{1,6})")
 _MEMORY_BYTES = 2 << 30
 Kept = Callable[[Iterable[list[Event]]], Iterator[list[Event]]]
 
@@ -45,29 +48,29 @@ def read_ascend(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTa
         NotATrace: the file shows a captured graph, or is a part of a timeline.
         TraceCorrupt: the file is damaged, or has events without a time.
     """
-    with _opened(path, SideFiles(path)) as file:
-        devices = file.devices()
+    with _opened(path, None) as file:
+        devices, total, loaded = file.devices(), file.activities(), 0
         if not devices:
             yield file.tables(trace_processor)
             return
-        total, loaded = file.activities(), 0
     for device in devices:
-        with _opened(path, SideFiles(path, device=device.number), device.kept) as file:
+        with _opened(path, device) as file:
             loaded += file.activities()
-            is_last = device is devices[-1]
-            more = _of_devices(len(devices), (loaded, total) if is_last else None)
-            yield file.tables(trace_processor, more)
+            said: list[Statement] = [("devices in the file", len(devices), len(devices), None, "")]
+            if device is devices[-1]:
+                said.append(("kernels of all devices", loaded, total, loaded == total, ""))
+            yield file.tables(trace_processor, said)
 
 
 def perfetto_feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:
     """One rank as JSON that the trace processor accepts, with times relative to `base_ns`."""
-    with _opened(path, SideFiles(path)) as file:
+    with _opened(path, None) as file:
         number = metadata.get(Metadata.DEVICE)
         device = next((one for one in file.devices() if one.number == number), None)
         if device is None:
             yield from file.feed(base_ns)
             return
-    with _opened(path, SideFiles(path, device=device.number), device.kept) as file:
+    with _opened(path, device) as file:
         yield from file.feed(base_ns)
 
 
@@ -95,12 +98,8 @@ class Device(NamedTuple):
 
 
 @contextmanager
-def _opened(path: Path, files: SideFiles, kept: Kept = iter) -> Iterator["_File"]:
-    """A file whose events are parsed, and have their categories.
-
-    Args:
-        kept: leaves out events that are not to be read.
-    """
+def _opened(path: Path, device: Device | None) -> Iterator["_File"]:
+    """A file whose events are parsed and have their categories: all, or those of a device."""
     if is_graph_dump(path):
         raise NotATrace(
             f"{path}: the dump of a captured graph, whose times are invented; "
@@ -111,21 +110,22 @@ def _opened(path: Path, files: SideFiles, kept: Kept = iter) -> Iterator["_File"
             f"{path}: one of the slices that msprof cut the timeline of a rank into; {WHOLE_AGAIN}"
         )
     counters: list[Event] = []
+    kept: Kept = device.kept if device else iter
     parsed = kineto_events(path, kept=lambda batches: _without_counters(kept(batches), counters))
     if not len(parsed.slices):
         raise TraceCorrupt(
             f"{path}: has no events: nothing ran while it was recorded, or it was not analysed to "
             "the end"
         )
-    counter_ts = times(counters)
-    ts = np.concatenate([parsed.slices.ts, parsed.instants.ts, counter_ts])
+    ts = np.concatenate([parsed.slices.ts, parsed.instants.ts, times(counters)])
     if odd := int((ts <= 0).sum()):
         raise TraceCorrupt(
             f"{path}: {odd:,} of {len(ts):,} events have a time that is not after 1970; the file "
             "is damaged: analyse the recording again with torch_npu.profiler.profiler.analyse"
         )
+    files = SideFiles(path, device=device.number if device else None)
     with scratch_database(None, _MEMORY_BYTES, 1) as scratch:
-        yield _File(path, scratch, parsed, files, (counters, counter_ts))
+        yield _File(path, scratch, parsed, files, counters)
 
 
 def _without_counters(
@@ -146,45 +146,25 @@ class _File:
         scratch: Scratch,
         parsed: KinetoEvents,
         files: SideFiles,
-        counters: tuple[Sequence[Event], Any],
+        counters: Sequence[Event],
     ) -> None:
         self._path, self._scratch, self._parsed, self._files = path, scratch, parsed, files
         self._tracks = list(parsed.tracks)
-        columns = parsed.columns.slices
-        slices = parsed.slices
+        slices, columns = parsed.slices, parsed.columns.slices
         phases = {phase: n for phase, n in parsed.columns.phases.items() if phase != COMPLETE}
-        events = {
-            "index": np.arange(len(slices)),
-            "ts": slices.ts,
-            "dur": slices.dur,
-            "counted_dur": columns.counted_dur,
-            "track": slices.track,
-            "cat": columns.cat,
-            "name": columns.name,
-            "args": columns.args.storage,
-        }
-        self._add("parsed", events)
-        self._add("arrow_end", _arrow_ends(parsed.flows))
-        self._add("counter_event", self._counter_events(*counters))
-        self._add("track", _track_columns(self._tracks))
-        self._add(
-            "phase_count",
-            {
-                "phase": pa.array(phases, pa.large_string()),
-                "events": pa.array(phases.values(), pa.int64()),
-            },
-        )
-        for table in (
-            side_rows.kernel_detail,
-            side_rows.operation,
-            side_rows.sample,
-            side_rows.step_sum,
-        ):
-            self._add(table.__name__, table(files))
-        self._set("categories", [cat.value for cat in Category])
-        self._set("is_text", True)
-        for script in ("common.sql", "trace_view.sql"):
-            scratch.run(SQL / script)
+        events = {"index": np.arange(len(slices)), "ts": slices.ts, "dur": slices.dur}
+        events |= {"counted_dur": columns.counted_dur, "track": slices.track}
+        events |= {"cat": columns.cat, "name": columns.name, "args": columns.args.storage}
+        self._create("parsed", events)
+        self._create("arrow_end", _arrow_ends(parsed.flows))
+        self._create("counter_event", self._counter_events(counters))
+        self._create("track", _track_columns(self._tracks))
+        self._create("phase_count", {"phase": [*phases], "events": pa.array(phases.values())})
+        for name, rows in side_rows.TABLES.items():
+            self._create(name, rows(files))
+        set_variables(scratch, categories=[category.value for category in Category])
+        run_common(scratch, "text")
+        self._run("trace_view.sql")
 
     def activities(self) -> int:
         """The number of compute tasks, copies and operations of communication.
@@ -215,37 +195,29 @@ class _File:
             "SELECT category, argument.args FROM event JOIN argument USING (index) ORDER BY index"
         )
         category, args = (rows[name].combine_chunks() for name in ("category", "args"))
-        slices = self._parsed.slices
-        return feed.described_feed(
-            slices,
-            feed.Described(
-                category.dictionary_encode().cast(NAME),
-                self._parsed.columns.slices.name,
-                pa.ExtensionArray.from_storage(JSON, args),
-            ),
-            self._parsed.flows,
-            self._parsed.tracks,
-            feed.dense_ids(self._parsed.tracks, slices),
-            feed.FedTimes(base_ns),
-        )
+        coded, name = category.dictionary_encode().cast(NAME), self._parsed.columns.slices.name
+        described = feed.Described(coded, name, pa.ExtensionArray.from_storage(JSON, args))
+        slices, tracks = self._parsed.slices, self._parsed.tracks
+        ids, to_fed = feed.dense_ids(tracks, slices), feed.FedTimes(base_ns)
+        return feed.described_feed(slices, described, self._parsed.flows, tracks, ids, to_fed)
 
-    def tables(self, trace_processor: Path | None, more: Iterable[Remark] = ()) -> TraceTables:
-        """The tables of the contract.
-
-        Args:
-            more: remarks beside those about the file.
-        """
+    def tables(
+        self, trace_processor: Path | None, statements: Iterable[Statement] = ()
+    ) -> TraceTables:
+        """The tables of the contract. Args: statements: those that are not about this part."""
         parsed, scratch, metadata = self._parsed, self._scratch, dict(self._files.metadata)
         nested = nesting(
             parsed.slices, parsed.flows, parsed.tracks, trace_processor=trace_processor
         )
         index = np.arange(len(parsed.slices))
-        self._add("nested", {"index": index, "parent": nested.parent, "depth": nested.depth})
-        self._set("device", metadata.get(Metadata.DEVICE, 0))
-        self._set("files_track", len(self._tracks))
-        self._set("side_cells", side_rows.sample_cells(self._files))
-        for script in ("trace_view_tables.sql", "statements.sql"):
-            scratch.run(SQL / script)
+        self._create("nested", {"index": index, "parent": nested.parent, "depth": nested.depth})
+        set_variables(
+            scratch,
+            device=metadata.get(Metadata.DEVICE, 0),
+            files_track=len(self._tracks),
+            side_cells=side_rows.sample_cells(self._files),
+        )
+        self._run("trace_view_tables.sql")
         ((largest, samples),) = scratch.rows(
             "SELECT MAX(GREATEST(ranks, peer + 1)), (SELECT COUNT(*) FROM side_sample) FROM event"
         )
@@ -253,24 +225,20 @@ class _File:
             metadata[Metadata.LARGEST_GROUP.value] = int(largest)
         if samples:
             self._tracks.append(Track("files beside the trace", None, "files beside the trace"))
-        said = [
-            *job_size_remarks(metadata),
-            *remarks(parsed.columns, parsed.slices, parsed.flows, nested),
-            *(Remark(*row) for row in scratch.rows("FROM statement")),
-            *file_remarks(self._path, self._files.damaged),
-            *more,
-        ]
-        made = ("slice", "activity", "counter", "count")
-        tables = {
-            **{name: conforming(scratch.arrow(f"FROM {name}"), name) for name in made},
+        state(scratch, statements)
+        state(scratch, job_statements(self._path, metadata, self._files.damaged))
+        made = ("slice", "activity", "counter", "count", "load_check")
+        tables = {name: conforming(scratch.arrow(f"FROM {name}"), name) for name in made}
+        of_json = remark_table(remarks(parsed.columns, parsed.slices, parsed.flows, nested))
+        tables |= {
             "flow": pa.table([nested.slice_out, nested.slice_in], schema=FLOW),
             "instant": instant_table(parsed),
             "track": track_table(self._tracks),
-            "load_check": remark_table(said),
+            "load_check": pa.concat_tables([of_json, tables["load_check"]]),
         }
         return TraceTables(tables, metadata)
 
-    def _counter_events(self, events: Sequence[Event], ts: Any) -> dict[str, Any]:
+    def _counter_events(self, events: Sequence[Event]) -> dict[str, Any]:
         """The samples as columns; a process that has nothing else gets a track of its own."""
         track_of: dict[object, int] = {}
         for number, track in enumerate(self._tracks):
@@ -282,30 +250,24 @@ class _File:
         return {
             "place": np.arange(len(events)),
             "name": pa.array([str(event.name) for event in events], pa.large_string()),
-            "ts": ts,
+            "ts": times(events),
             "track": np.array([track_of[event.pid] for event in events], np.int64),
             "args": pa.array([bytes(event.args).decode() for event in events], pa.large_string()),
         }
 
-    def _set(self, name: str, value: Any) -> None:
-        self._scratch.con.execute(f"SET VARIABLE {name} = $1", [value])
-
-    def _add(self, table: str, columns: Mapping[str, Any]) -> None:
-        """Adds a table of these columns."""
+    def _create(self, table: str, columns: Mapping[str, Any]) -> None:
         self._scratch.create(table, [pa.table(columns)])
+
+    def _run(self, script: str) -> None:
+        self._scratch.run(Path(__file__).with_name(script))
 
 
 def _arrow_ends(flows: Flows) -> dict[str, Any]:
     """The ends of arrows as columns."""
-    phase, cat = (
-        pa.array([str(kind[at] or "") for kind in flows.kinds], pa.large_string()) for at in (0, 2)
-    )
-    kind = pa.array(flows.kind)
-    return {
-        "place": np.arange(len(flows.kind)),
-        "arrow": flows.number,
-        "phase": phase.take(kind),
-        "kind": cat.take(kind),
+    texts = [[str(kind[at] or "") for kind in flows.kinds] for at in (0, 2)]
+    code = pa.array(flows.kind)
+    phase, kind = (pa.array(values, pa.large_string()).take(code) for values in texts)
+    return {"place": np.arange(len(code)), "arrow": flows.number, "phase": phase, "kind": kind} | {
         "track": flows.ends.track,
         "ts": flows.ends.ts,
     }
@@ -314,37 +276,10 @@ def _arrow_ends(flows: Flows) -> dict[str, Any]:
 def _track_columns(tracks: Sequence[Track]) -> dict[str, Any]:
     """The tracks as columns: names, and numbers where the file has them."""
     table = track_table(tracks)
-    label = [str(track.process_labels or "").strip() for track in tracks]
-    named = [_NUMBER.fullmatch(text) for text in label]
-    pid, tid = ([getattr(track, what) for track in tracks] for what in ("pid", "tid"))
-    return {
-        **{name: table[name] for name in ("track", "pid", "tid")},
+    return {name: table[name] for name in ("track", "pid", "tid")} | {
         "process": [str(track.process_name or "") for track in tracks],
         "thread": [str(track.thread_name or "") for track in tracks],
-        "label": label,
-        "label_device": pa.array([int(one[1]) if one else None for one in named], pa.int64()),
-        "pid_number": int64_column(whole_numbers(pid)),
-        "tid_number": int64_column(whole_numbers(tid)),
-        "place": pa.array([one if isinstance(one, int) else -1 for one in tid], pa.int64()),
+        "label": [str(track.process_labels or "").strip() for track in tracks],
+        "pid_number": int64_column(whole_numbers([track.pid for track in tracks])),
+        "tid_number": int64_column(whole_numbers([track.tid for track in tracks])),
     }
-
-
-def _of_devices(devices: int, kernels: tuple[int, int] | None) -> Iterator[Remark]:
-    """Args: kernels: of all devices together, and of the file, where they are known."""
-    yield Remark(
-        "devices in the file",
-        devices,
-        devices,
-        None,
-        "devices whose tasks are in this one file; each is a rank of its own, with the threads of "
-        "the host that started most of its tasks. The file does not tell which ranks they are",
-    )
-    if kernels:
-        yield Remark(
-            "kernels of all devices",
-            *kernels,
-            kernels[0] == kernels[1],
-            "compute tasks, copies and operations of communication of all devices of the file, "
-            "which are ranks of their own; in the file, before its events are divided among the "
-            "devices",
-        )

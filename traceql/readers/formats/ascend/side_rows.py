@@ -150,3 +150,12 @@ def _ns_of_us(text: str | None) -> int | None:
     except (InvalidOperation, ValueError):
         return None
     return whole if abs(whole) < _FARTHEST_NS else None
+
+
+# By the names of the tables in the scratch database.
+TABLES = {
+    "kernel_detail": kernel_detail,
+    "operation": operation,
+    "sample": sample,
+    "step_sum": step_sum,
+}

@@ -25,8 +25,7 @@ CREATE MACRO category_of(process, thread, given, name, type) AS CASE
     END
     WHEN process IN ('HCCL', 'Communication') THEN
         IF(
-            is_group(thread) OR (starts_with(name, 'hcom_') AND NOT starts_with(thread, 'Plane')),
-            'communication',
+            is_group(thread) OR (starts_with(name, 'hcom_') AND NOT starts_with(thread, 'Plane')), 'communication',
             'communication_task'
         )
     WHEN process = 'Overlap Analysis' THEN 'overlap_analysis'
@@ -43,66 +42,41 @@ CREATE MACRO positive(value) AS CASE WHEN value BETWEEN 0 AND 922337203685477580
 CREATE TABLE event AS
 WITH argument AS (
     SELECT
-        parsed.index,
-        json_extract(args, [
+        parsed.index, json_extract(args, [
             '$."Task Type"', '$.level', '$.connection_id', '$."Model Id"', '$."Physic Stream Id"', '$."Stream Id"', '$.rank_size',
             '$."dst rank"', '$."size(B)"'
         ]) AS found
-    FROM parsed
-    INNER JOIN track USING (track)
-    WHERE process NOT IN ('Python', 'Overlap Analysis')
+    FROM parsed INNER JOIN track USING (track) WHERE process NOT IN ('Python', 'Overlap Analysis')
 ),
-
 typed AS (
     SELECT
-        parsed.*,
-        COALESCE(name, '') AS called,
-        process,
-        thread,
-        text_of(found[1]) AS task_type,
-        COALESCE(NULLIF(text_of(found[1]), ''), text_of(found[2]), '') AS type,
-        positive(whole_of(found[3])) AS connection,
-        whole_of(found[4]) AS model,
-        CAST(COALESCE(whole_of(found[5]), whole_of(found[6])) AS BIGINT) AS stream,
-        rank_number(whole_of(found[7])) AS ranks,
-        rank_number(whole_of(found[8])) AS peer,
+        parsed.*, COALESCE(name, '') AS called, process, thread, text_of(found[1]) AS task_type,
+        COALESCE(NULLIF(text_of(found[1]), ''), text_of(found[2]), '') AS type, positive(whole_of(found[3])) AS connection,
+        whole_of(found[4]) AS model, CAST(COALESCE(whole_of(found[5]), whole_of(found[6])) AS BIGINT) AS stream,
+        rank_number(whole_of(found[7])) AS ranks, rank_number(whole_of(found[8])) AS peer,
         TRY_CAST(trim(found[9], '"') AS DOUBLE) AS size
-    FROM parsed
-    INNER JOIN track USING (track)
-    LEFT JOIN argument USING (index)
+    FROM parsed INNER JOIN track USING (track) LEFT JOIN argument USING (index)
 ),
-
 -- Kernels that are only how an operation of communication, which has a row, was carried out.
 whole AS (
     SELECT ts, MAX(MAX(ts + dur)) OVER (ORDER BY ts) AS end_ts
-    FROM typed
-    WHERE process IN ('HCCL', 'Communication') AND is_group(thread)
-    GROUP BY ts
+    FROM typed WHERE process IN ('HCCL', 'Communication') AND is_group(thread) GROUP BY ts
 ),
-
 carrying AS (
-    SELECT index
-    FROM typed
-    ASOF JOIN whole ON typed.ts >= whole.ts
+    SELECT index FROM typed ASOF JOIN whole ON typed.ts >= whole.ts
     WHERE process = 'Ascend Hardware' AND is_part_kernel(called) AND typed.ts < end_ts
 )
-
 SELECT
-    typed.* EXCLUDE (thread),
-    carrying.index IS NOT NULL AS carries,
+    typed.* EXCLUDE (thread), carrying.index IS NOT NULL AS carries,
     IF(carrying.index IS NULL, category_of(process, thread, COALESCE(cat, ''), called, type), 'npu_task') AS category,
     category IN ('kernel', 'gpu_memcpy', 'communication') AS is_activity,
     positive(CAST(trunc(CASE WHEN size BETWEEN 0 AND 9.2e18 THEN size END) AS HUGEINT)) AS bytes
-FROM typed
-LEFT JOIN carrying USING (index)
-ORDER BY index;
+FROM typed LEFT JOIN carrying USING (index) ORDER BY index;
 
+CREATE MACRO number_in(label) AS TRY_CAST(regexp_extract(label, '^NPU\s*(\d{1,6})$', 1) AS BIGINT);
 -- The device of each track. Labels of older files have no number; then processes of the same name are of several devices.
 CREATE TABLE track_device AS
-WITH labelled AS (
-    SELECT *, label = 'NPU' OR (label = '' AND process = 'Ascend Hardware') AS is_unnumbered
-    FROM track
-),
+WITH labelled AS (SELECT *, label = 'NPU' OR (label = '' AND process = 'Ascend Hardware') AS is_unnumbered, number_in(label) AS label_device FROM track),
 
 numbered AS (
     SELECT
@@ -113,49 +87,32 @@ numbered AS (
         END AS device
     FROM labelled
 ),
-
 task AS (
     SELECT connection, arg_max(device, index) AS device
-    FROM event
-    INNER JOIN numbered USING (track)
-    WHERE device IS NOT NULL AND connection IS NOT NULL
-    GROUP BY connection
+    FROM event INNER JOIN numbered USING (track) WHERE device IS NOT NULL AND connection IS NOT NULL GROUP BY connection
 ),
-
 -- Tasks that a thread of the host started, by the connection of its calls, and by the arrows of its operators.
 started AS (
     SELECT event.track, task.device, {'way': 0, 'place': event.index} AS first
-    FROM event
-    INNER JOIN numbered USING (track)
-    INNER JOIN task USING (connection)
-    WHERE numbered.device IS NULL
+    FROM event INNER JOIN numbered USING (track) INNER JOIN task USING (connection) WHERE numbered.device IS NULL
     UNION ALL
     SELECT begun.track, numbered.device, {'way': 1, 'place': finish.place}
     FROM (SELECT arrow, arg_max(track, place) AS track FROM arrow_end WHERE kind = 'async_npu' AND phase = 's' GROUP BY arrow) AS begun
     INNER JOIN arrow_end AS finish ON finish.arrow = begun.arrow AND finish.kind = 'async_npu' AND finish.phase = 'f'
-    INNER JOIN numbered ON finish.track = numbered.track
-    WHERE numbered.device IS NOT NULL
+    INNER JOIN numbered ON finish.track = numbered.track WHERE numbered.device IS NOT NULL
 ),
-
 of_track AS (
     SELECT track, arg_max(device, {'tasks': tasks, 'way': -first.way, 'place': -first.place}) AS device, MIN(first) AS first
-    FROM (SELECT track, device, COUNT(*) AS tasks, MIN(first) AS first FROM started GROUP BY ALL)
-    GROUP BY track
+    FROM (SELECT track, device, COUNT(*) AS tasks, MIN(first) AS first FROM started GROUP BY ALL) GROUP BY track
 ),
-
-of_thread AS (
-    SELECT tid, arg_max(of_track.device, first) AS device FROM of_track INNER JOIN track USING (track) GROUP BY tid
-),
+of_thread AS (SELECT tid, arg_max(of_track.device, first) AS device FROM of_track INNER JOIN track USING (track) GROUP BY tid),
 
 used AS (SELECT DISTINCT device FROM event INNER JOIN numbered USING (track) WHERE event.process = 'Ascend Hardware' AND device IS NOT NULL)
 
 SELECT
-    track,
-    COALESCE(numbered.device, of_thread.device, (SELECT MIN(device) FROM used)) AS device,
+    track, COALESCE(numbered.device, of_thread.device, (SELECT MIN(device) FROM used)) AS device,
     used.device IS NOT NULL AS runs_tasks
-FROM numbered
-LEFT JOIN used USING (device)
-LEFT JOIN of_thread ON numbered.tid IS NOT DISTINCT FROM of_thread.tid;
+FROM numbered LEFT JOIN used USING (device) LEFT JOIN of_thread ON numbered.tid IS NOT DISTINCT FROM of_thread.tid;
 
 -- Rows of kernel_details.csv and their events, joined by start and name; of several equal ones each gets one of its own, the last first.
 -- Starts of operations of communication are rounded in another way: those that have no row get one that begins 1 ns earlier or later.
@@ -163,20 +120,13 @@ CREATE TABLE event_detail (index BIGINT, place BIGINT);
 CREATE MACRO equal_details(shift_ns) AS TABLE
 WITH task AS (
     SELECT index, ts + shift_ns AS start_ns, called AS name, row_number() OVER (PARTITION BY ts, called ORDER BY index) AS nth
-    FROM event
-    ANTI JOIN event_detail USING (index)
-    WHERE is_activity OR category = 'npu_task'
+    FROM event ANTI JOIN event_detail USING (index) WHERE is_activity OR category = 'npu_task'
 ),
-
 detail AS (
     SELECT place, start_ns, name, row_number() OVER (PARTITION BY start_ns, name ORDER BY place DESC) AS nth
-    FROM kernel_detail
-    ANTI JOIN event_detail USING (place)
+    FROM kernel_detail ANTI JOIN event_detail USING (place)
 )
-
-SELECT index, place
-FROM task
-INNER JOIN detail USING (start_ns, name, nth);
+SELECT index, place FROM task INNER JOIN detail USING (start_ns, name, nth);
 INSERT INTO event_detail FROM equal_details(0);
 INSERT INTO event_detail FROM equal_details(-1);
 INSERT INTO event_detail FROM equal_details(1);
@@ -185,19 +135,13 @@ INSERT INTO event_detail FROM equal_details(1);
 CREATE VIEW argument AS
 WITH known AS (
     SELECT name, '"group": ' || to_json(MIN(communicator)) AS member
-    FROM operation
-    GROUP BY name
-    HAVING COUNT(DISTINCT communicator) = 1
+    FROM operation GROUP BY name HAVING COUNT(DISTINCT communicator) = 1
 ),
-
 added AS (
     SELECT index, args, concat_ws(', ', NULLIF(members, ''), member) AS members
-    FROM event
-    LEFT JOIN event_detail USING (index)
-    LEFT JOIN kernel_detail USING (place)
+    FROM event LEFT JOIN event_detail USING (index) LEFT JOIN kernel_detail USING (place)
     LEFT JOIN known ON event.category = 'communication' AND event.called = known.name
 )
-
 SELECT
     index,
     CASE

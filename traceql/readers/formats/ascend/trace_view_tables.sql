@@ -3,146 +3,89 @@
 -- The last event of a track that begins at a time, of a set of them, and what encloses it, the innermost first.
 CREATE VIEW arrow_begin AS
 SELECT kind, arrow, arg_max(track, place) AS track, arg_max(ts, place) AS ts
-FROM arrow_end
-WHERE phase = 's'
-GROUP BY kind, arrow;
+FROM arrow_end WHERE phase = 's' GROUP BY kind, arrow;
 
 -- Tasks whose number no call has get that of the call in which their arrow begins.
 CREATE TABLE arrow_connection AS
-WITH RECURSIVE calls AS (
-    SELECT * FROM event WHERE process = 'CANN' AND connection IS NOT NULL
-),
+WITH RECURSIVE calls AS (SELECT * FROM event WHERE process = 'CANN' AND connection IS NOT NULL),
 
 alone AS (
     SELECT track, ts, MAX(index) AS index
-    FROM event
-    WHERE is_activity AND (connection IS NULL OR connection NOT IN (SELECT connection FROM calls))
+    FROM event WHERE is_activity AND (connection IS NULL OR connection NOT IN (SELECT connection FROM calls))
     GROUP BY track, ts
 ),
-
 arrow AS (
     SELECT alone.index, place, arrow_begin.track, arrow_begin.ts
-    FROM arrow_end
-    INNER JOIN alone USING (track, ts)
-    INNER JOIN arrow_begin USING (kind, arrow)
+    FROM arrow_end INNER JOIN alone USING (track, ts) INNER JOIN arrow_begin USING (kind, arrow)
     WHERE arrow_end.phase = 'f' AND kind = 'HostToDevice'
 ),
-
-begun AS (
-    SELECT track, ts, arg_max(index, {'shortest': -dur, 'index': index}) AS call FROM calls GROUP BY track, ts
-),
+begun AS (SELECT track, ts, arg_max(index, {'shortest': -dur, 'index': index}) AS call FROM calls GROUP BY track, ts),
 
 around AS (
     SELECT arrow.index, place, arrow.ts, call
-    FROM arrow
-    ASOF JOIN begun ON arrow.track = begun.track AND arrow.ts >= begun.ts
+    FROM arrow ASOF JOIN begun ON arrow.track = begun.track AND arrow.ts >= begun.ts
     UNION ALL
     SELECT around.index, place, around.ts, parent
-    FROM around
-    INNER JOIN event ON event.index = around.call
-    INNER JOIN nested ON nested.index = around.call
+    FROM around INNER JOIN event ON event.index = around.call INNER JOIN nested ON nested.index = around.call
     WHERE (event.ts + event.dur < around.ts OR event.connection IS NULL) AND parent IS NOT NULL
 )
-
-SELECT around.index, arg_max(event.connection, place) AS connection
-FROM around
-INNER JOIN event ON event.index = around.call
-WHERE event.ts + event.dur >= around.ts AND event.connection IS NOT NULL
-GROUP BY around.index;
+SELECT around.index, arg_max(event.connection, place) AS connection FROM around INNER JOIN event ON event.index = around.call
+WHERE event.ts + event.dur >= around.ts AND event.connection IS NOT NULL GROUP BY around.index;
 
 -- The parts on planes that belong to an operation. The planes of a group have the numbers after that of its own thread; a part belongs
 -- to the operation of its group during which it began.
 CREATE TABLE part AS
-WITH thread AS (
-    SELECT DISTINCT track, pid, place FROM event INNER JOIN track USING (track) WHERE category = 'communication'
-),
+WITH thread AS (SELECT DISTINCT track, pid, COALESCE(tid_number, -1) AS tid FROM event INNER JOIN track USING (track) WHERE category = 'communication'),
 
 plane AS (
-    SELECT track.track, arg_max(thread.track, thread.place) AS thread
-    FROM track
-    INNER JOIN thread ON track.pid IS NOT DISTINCT FROM thread.pid AND thread.place < track.place
+    SELECT track.track, arg_max(thread.track, thread.tid) AS thread
+    FROM track INNER JOIN thread ON track.pid IS NOT DISTINCT FROM thread.pid AND thread.tid < COALESCE(track.tid_number, -1)
     GROUP BY track.track
 ),
-
-operation AS (
-    SELECT track AS thread, ts, MAX(index) AS index FROM event WHERE category = 'communication' GROUP BY track, ts
-)
+operation AS (SELECT track AS thread, ts, MAX(index) AS index FROM event WHERE category = 'communication' GROUP BY track, ts)
 
 SELECT event.index, operation.index AS operation
-FROM event
-INNER JOIN plane USING (track)
-ASOF JOIN operation ON plane.thread = operation.thread AND event.ts >= operation.ts
+FROM event INNER JOIN plane USING (track) ASOF JOIN operation ON plane.thread = operation.thread AND event.ts >= operation.ts
 INNER JOIN event AS whole ON whole.index = operation.index
 WHERE event.category = 'communication_task' AND event.ts <= whole.ts + whole.dur;
 
 -- The operator in which an arrow to a task begins: the innermost one of a library (`aten::mm`), else the innermost one.
 CREATE TABLE issued AS
 WITH RECURSIVE finish AS (
-    SELECT place, arrow_begin.track, arrow_begin.ts, task.index
-    FROM arrow_end
+    SELECT place, arrow_begin.track, arrow_begin.ts, task.index FROM arrow_end
     INNER JOIN (SELECT track, ts, MAX(index) AS index FROM event WHERE is_activity GROUP BY track, ts) AS task USING (track, ts)
-    INNER JOIN arrow_begin USING (kind, arrow)
-    WHERE arrow_end.phase = 'f' AND kind = 'async_npu'
+    INNER JOIN arrow_begin USING (kind, arrow) WHERE arrow_end.phase = 'f' AND kind = 'async_npu'
 ),
-
 begun AS (
     SELECT track, ts, arg_max(index, {'shortest': -dur, 'index': index}) AS operator FROM event WHERE category = 'cpu_op' GROUP BY track, ts
 ),
-
 around AS (
     SELECT finish.index, place, finish.ts, operator, 0 AS step
-    FROM finish
-    ASOF JOIN begun ON finish.track = begun.track AND finish.ts >= begun.ts
+    FROM finish ASOF JOIN begun ON finish.track = begun.track AND finish.ts >= begun.ts
     UNION ALL
     SELECT around.index, place, ts, parent, step + 1
-    FROM around
-    INNER JOIN nested ON nested.index = operator
-    WHERE parent IS NOT NULL
+    FROM around INNER JOIN nested ON nested.index = operator WHERE parent IS NOT NULL
 ),
-
 innermost AS (
     SELECT around.index, place, arg_min(operator, {'is_part': NOT contains(called, '::'), 'step': step}) AS operator
-    FROM around
-    INNER JOIN event ON event.index = operator
-    WHERE category = 'cpu_op' AND event.ts + event.dur >= around.ts
+    FROM around INNER JOIN event ON event.index = operator WHERE category = 'cpu_op' AND event.ts + event.dur >= around.ts
     GROUP BY around.index, place
 )
-
-SELECT index, arg_max(operator, place) AS operator, list(operator) AS operators
-FROM innermost
-GROUP BY index;
+SELECT index, arg_max(operator, place) AS operator, list(operator) AS operators FROM innermost GROUP BY index;
 
 CREATE VIEW slice AS
 WITH own AS (
     SELECT event.index, COALESCE(arrow_connection.connection, event.connection) AS connection
-    FROM event
-    LEFT JOIN arrow_connection USING (index)
+    FROM event LEFT JOIN arrow_connection USING (index)
 )
-
 SELECT
-    event.index,
-    category AS cat,
-    name,
-    ts,
-    dur,
-    pid_number AS pid,
-    tid_number AS tid,
-    event.track,
-    nested.parent,
-    nested.depth,
+    event.index, category AS cat, name, ts, dur, pid_number AS pid, tid_number AS tid, event.track, nested.parent, nested.depth,
     COALESCE(issued.operator, operator.index) AS external_id,
-    IF(part.index IS NULL, own.connection, whole.connection) AS correlation,
-    argument.args
-FROM event
-INNER JOIN track USING (track)
-INNER JOIN own USING (index)
-INNER JOIN argument USING (index)
-INNER JOIN nested USING (index)
+    IF(part.index IS NULL, own.connection, whole.connection) AS correlation, argument.args
+FROM event INNER JOIN track USING (track) INNER JOIN own USING (index) INNER JOIN argument USING (index) INNER JOIN nested USING (index)
 LEFT JOIN issued USING (index)
 LEFT JOIN (SELECT DISTINCT UNNEST(operators) AS index FROM issued) AS operator USING (index)
-LEFT JOIN part USING (index)
-LEFT JOIN own AS whole ON part.operation = whole.index
-ORDER BY index;
+LEFT JOIN part USING (index) LEFT JOIN own AS whole ON part.operation = whole.index ORDER BY index;
 
 -- Where activities ran: an operation of communication on the stream of its first task.
 CREATE VIEW activity AS
@@ -151,29 +94,18 @@ WITH task AS (
     FROM (SELECT index, connection, {'stream': stream} AS stream FROM event WHERE category = 'npu_task' AND connection IS NOT NULL)
     GROUP BY connection
 )
-
 SELECT
-    event.index,
-    COALESCE(track.label_device, getvariable('device'), 0) AS device,
-    COALESCE(CASE WHEN category = 'communication' THEN task.stream.stream END, event.stream) AS stream,
-    bytes,
-    CAST(NULL AS INTEGER[]) AS grid,
-    CAST(NULL AS INTEGER[]) AS block,
-    CAST(NULL AS BIGINT) AS graph_node_id
-FROM event
-INNER JOIN track USING (track)
-LEFT JOIN task USING (connection)
-WHERE is_activity
-ORDER BY event.index;
+    event.index, COALESCE(number_in(track.label), getvariable('device'), 0) AS device,
+    COALESCE(CASE WHEN category = 'communication' THEN task.stream.stream END, event.stream) AS stream, bytes,
+    CAST(NULL AS INTEGER[]) AS grid, CAST(NULL AS INTEGER[]) AS block, CAST(NULL AS BIGINT) AS graph_node_id
+FROM event INNER JOIN track USING (track) LEFT JOIN task USING (connection) WHERE is_activity ORDER BY event.index;
 
 -- Samples of the files, at the start of their step where they are sums of one. Those hours away from the events have a wrong time.
 CREATE TABLE side_sample AS
 WITH extent AS (SELECT MIN(ts) AS first_ts, MAX(ts + dur) AS last_ts FROM event),
 step AS (SELECT called, arg_max(ts, index) AS ts FROM event WHERE category = 'user_annotation' GROUP BY called)
 SELECT place, sample.name, unit, COALESCE(sample.ts, step.ts, first_ts) AS ts, value
-FROM sample
-CROSS JOIN extent
-LEFT JOIN step ON called = 'ProfilerStep#' || sample.step
+FROM sample CROSS JOIN extent LEFT JOIN step ON called = 'ProfilerStep#' || sample.step
 WHERE COALESCE(sample.ts, step.ts, first_ts) - first_ts > -3600000000000 AND COALESCE(sample.ts, step.ts, first_ts) - last_ts < 3600000000000;
 
 -- Samples: one for each number in the arguments of a counter event, then those of the files beside the trace.
@@ -183,53 +115,36 @@ WITH number AS (
     FROM counter_event, json_each(counter_event.args)
     WHERE json_type(counter_event.args) = 'OBJECT' AND type IN ('UBIGINT', 'BIGINT', 'HUGEINT', 'UHUGEINT', 'DOUBLE') AND isfinite(number)
 ),
-
 named AS (
     SELECT
-        number.*,
-        number.name || COALESCE(' (acc_id ' || part.value || ')', '') AS event,
+        number.*, number.name || COALESCE(' (acc_id ' || part.value || ')', '') AS event,
         COUNT(*) OVER (PARTITION BY number.place) AS numbers
-    FROM number
-    LEFT JOIN number AS part ON part.place = number.place AND part.key = 'acc_id'
+    FROM number LEFT JOIN number AS part ON part.place = number.place AND part.key = 'acc_id'
     WHERE number.key <> 'acc_id'
 ),
-
 sampled AS (
     SELECT
-        0 AS source,
-        place,
-        id,
-        IF(numbers = 1, event, event || ' ' || key) AS name,
+        0 AS source, place, id, IF(numbers = 1, event, event || ' ' || key) AS name,
         CASE WHEN regexp_matches(key, '\([^()]*\)$') THEN regexp_extract(key, '\(([^()]*)\)$', 1) WHEN key IN ('MHz', 'KB', 'MB', 'GB', 'B', '%', 'mV', 'us') THEN key END AS unit,
-        ts,
-        number AS value,
-        track
+        ts, number AS value, track
     FROM named
     UNION ALL
-    SELECT 1, place, 0, name, unit, ts, value, getvariable('files_track')
-    FROM side_sample
+    SELECT 1, place, 0, name, unit, ts, value, getvariable('files_track') FROM side_sample
 )
-
-SELECT name, unit, ts, value, track
-FROM sampled
-ORDER BY source, place, id;
+SELECT name, unit, ts, value, track FROM sampled ORDER BY source, place, id;
 
 -- The events of the file by kind and category, counted in another way than the tables are filled: arguments are searched as text.
 CREATE VIEW count AS
 SELECT
     'slice' AS phase,
     IF(
-        carries,
-        'npu_task',
+        carries, 'npu_task',
         category_of(
             event.process, thread, COALESCE(cat, ''), called, regexp_extract(args, '"(?:Task Type|level)"\s*:\s*"([^"]*)"', 1)
         )
     ) AS cat,
-    COUNT(*) AS events,
-    CAST(SUM(counted_dur) AS BIGINT) AS dur
-FROM event
-INNER JOIN track USING (track)
-GROUP BY ALL
+    COUNT(*) AS events, CAST(SUM(counted_dur) AS BIGINT) AS dur
+FROM event INNER JOIN track USING (track) GROUP BY ALL
 UNION ALL
 SELECT phase, '', events, 0 FROM phase_count
 UNION ALL
@@ -242,28 +157,22 @@ WHERE samples > 0;
 
 INSERT INTO busy
 SELECT 0, category = 'kernel', ts, dur
-FROM event
-WHERE category = 'communication' OR (category = 'kernel' AND NOT is_communication_kernel(called));
+FROM event WHERE category = 'communication' OR (category = 'kernel' AND NOT is_communication_kernel(called));
 
 INSERT INTO task_total
 SELECT
     COUNT(*) FILTER (process = 'Ascend Hardware'),
     COUNT(*) FILTER (process = 'Ascend Hardware' AND category IN ('kernel', 'gpu_memcpy')),
-    COUNT(*) FILTER (category = 'gpu_memcpy'),
-    COUNT(*) FILTER (category = 'gpu_memcpy' AND size IS NOT NULL AND bytes IS NULL),
+    COUNT(*) FILTER (category = 'gpu_memcpy'), COUNT(*) FILTER (category = 'gpu_memcpy' AND size IS NOT NULL AND bytes IS NULL),
     COUNT(*) FILTER (process = 'Ascend Hardware' AND (starts_with(called, 'MEM_WAIT_VALUE') OR starts_with(called, 'CAPTURE_WAIT'))),
     COUNT(*) FILTER (process = 'Ascend Hardware' AND category IN ('kernel', 'gpu_memcpy') AND is_captured(model)),
-    COUNT(*) FILTER (category = 'kernel'),
-    COUNT(*) FILTER (process = 'CANN'),
-    COUNT(*) FILTER (category = 'communication_task'),
+    COUNT(*) FILTER (category = 'kernel'), COUNT(*) FILTER (process = 'CANN'), COUNT(*) FILTER (category = 'communication_task'),
     (SELECT COUNT(*) FROM part)
 FROM event;
 
 INSERT INTO task_type
 SELECT COALESCE(task_type, ''), COUNT(*)
-FROM event
-WHERE process = 'Ascend Hardware' AND category = 'npu_task' AND dur > 0 AND NOT carries
-GROUP BY ALL;
+FROM event WHERE process = 'Ascend Hardware' AND category = 'npu_task' AND dur > 0 AND NOT carries GROUP BY ALL;
 
 -- The sums of the profiler: of its own track, and of a file with one step, which then is the whole trace.
 INSERT INTO statement
@@ -272,82 +181,38 @@ WITH own AS (
     FROM (SELECT UNNEST(['Computing', 'Communication', 'Communication(Not Overlapped)', 'Free']) AS name)
     LEFT JOIN own_sum USING (name)
 ),
-
 analysed AS (
     SELECT called AS name, CAST(SUM(dur) AS BIGINT) AS ns, COUNT(*) AS intervals
-    FROM event
-    WHERE category = 'overlap_analysis'
-    GROUP BY called
+    FROM event WHERE category = 'overlap_analysis' GROUP BY called
 )
-
-SELECT
-    'overlap analysis: ' || name,
-    own.ns,
-    analysed.ns,
-    abs(own.ns - analysed.ns) <= intervals + 1,
-    'time as the tasks of the trace give it; as the profiler''s Overlap Analysis says, ns (it cuts the starts of tasks to whole ns but '
-    || 'not their ends, so they may differ by 1 ns an interval)'
-FROM own
-INNER JOIN analysed USING (name)
+SELECT 'overlap analysis: ' || name, own.ns, analysed.ns, abs(own.ns - analysed.ns) <= intervals + 1, NULL
+FROM own INNER JOIN analysed USING (name)
 UNION ALL
 SELECT
-    'step_trace_time.csv: ' || name,
-    own.ns,
-    CAST(round_even(us * 1000, 0) AS BIGINT),
-    abs(own.ns - CAST(round_even(us * 1000, 0) AS BIGINT)) <= (SELECT COUNT(*) FROM event WHERE category IN ('kernel', 'communication')) + 250,
-    'time as the tasks of the trace give it; as step_trace_time.csv says, ns (rounded to 250 ns)'
-FROM own
-INNER JOIN step_sum USING (name)
-WHERE abs(us) < 1125899906842624;
+    'step_trace_time.csv: ' || name, own.ns, CAST(round_even(us * 1000, 0) AS BIGINT) AS step_ns,
+    abs(own.ns - step_ns) <= (SELECT COUNT(*) FROM event WHERE category IN ('kernel', 'communication')) + 250, NULL
+FROM own INNER JOIN step_sum USING (name) WHERE abs(us) < 1125899906842624;
 
 INSERT INTO statement
-SELECT
-    'no track Ascend Hardware',
-    0,
-    COUNT(*) FILTER (task_type IS NOT NULL),
-    FALSE,
-    'tasks loaded as such; events with a type of task. The process of their tracks is not named Ascend Hardware, so that they do not '
-    || 'count as kernels'
-FROM event
-HAVING COUNT(*) FILTER (task_type IS NOT NULL) > 0 AND COUNT(*) FILTER (process = 'Ascend Hardware') = 0;
-
 -- The times of operations, as communication.json has them.
-INSERT INTO statement
 WITH listed AS (
     SELECT elapse_ms, COUNT(event.index) > 0 AS is_known, COALESCE(BOOL_OR(abs(event.dur - elapse_ms * 1e6) <= 1), FALSE) AS is_equal
-    FROM operation
-    LEFT JOIN event ON event.category = 'communication' AND event.called = operation.name
+    FROM operation LEFT JOIN event ON event.category = 'communication' AND event.called = operation.name
     GROUP BY operation.rowid, elapse_ms
 )
-
-SELECT
-    'elapse times in communication.json',
-    COUNT(*) FILTER (is_equal),
-    COUNT(*),
-    BOOL_AND(is_equal),
-    'operations that last as long in the trace as in communication.json; operations in both'
-FROM listed
-WHERE is_known
-HAVING COUNT(*) > 0
+SELECT 'elapse times in communication.json', COUNT(*) FILTER (is_equal), COUNT(*), BOOL_AND(is_equal), NULL
+FROM listed WHERE is_known HAVING COUNT(*) > 0
+UNION ALL
+SELECT 'transit times in communication.json', COUNT(*) FILTER (transit_ms <> 0), COUNT(*), NULL, NULL
+FROM operation HAVING COUNT(*) > 0
 UNION ALL
 SELECT
-    'transit times in communication.json',
-    COUNT(*) FILTER (transit_ms <> 0),
-    COUNT(*),
-    NULL,
-    'operations whose Transit Time is above 0; operations in the file. A Transit Time of 0 means that it was not measured, and Idle Time '
-    || 'there can be waiting or moving on another plane: waiting comes from the planes of the trace'
-FROM operation
-HAVING COUNT(*) > 0;
-
-INSERT INTO statement
-SELECT
-    'kernel_details.csv',
-    (SELECT COUNT(*) FROM event_detail),
-    COUNT(*),
-    CASE WHEN COUNT(*) = (SELECT COUNT(*) FROM event_detail) THEN TRUE END,
-    'rows joined to a task of the trace, by start and name; rows in the file'
-    || IF(COUNT(*) > COUNT(start_ns), '. ' || format('{:,}', COUNT(*) - COUNT(start_ns)) || ' rows have a start that is no time', '')
-    || IF(COUNT(start_ns) > 0 AND (SELECT COUNT(*) FROM event_detail) = 0, '. None fits: the file is of another recording', '')
-FROM kernel_detail
-HAVING COUNT(*) > 0;
+    'kernel_details.csv', COUNT(event_detail.index) AS joined, COUNT(*), CASE WHEN COUNT(*) = joined THEN TRUE END,
+    IF(COUNT(*) > COUNT(start_ns), '. ' || format('{:,}', COUNT(*) - COUNT(start_ns)) || ' rows have a start that is no time', '')
+    || IF(COUNT(start_ns) > 0 AND joined = 0, '. None fits: the file is of another recording', '')
+FROM kernel_detail LEFT JOIN event_detail USING (place) HAVING COUNT(*) > 0
+UNION ALL
+SELECT 'no track Ascend Hardware', 0, COUNT(task_type), FALSE, NULL
+FROM event HAVING COUNT(task_type) > 0 AND COUNT(*) FILTER (process = 'Ascend Hardware') = 0
+UNION ALL
+FROM task_statements();

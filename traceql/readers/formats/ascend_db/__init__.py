@@ -47,14 +47,14 @@ def _is_superseded(path: Path) -> bool:
     return path.name == ANALYSIS
 
 
-def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]":
-    from traceql.readers.formats.ascend_db.read import prepare
-    from traceql.readers.relations import read_relations
-
-    return read_relations(path, prepare)
-
-
-def _stream(path: Path, folder: Path, memory_bytes: int, processes: int) -> "Iterator[TraceTables]":
+def _read(
+    path: Path,
+    folder: Path | None = None,
+    memory_bytes: int = 1 << 30,
+    processes: int = 1,
+    *,
+    trace_processor: Path | None = None,
+) -> "Iterator[TraceTables]":
     from traceql.readers.formats.ascend_db.read import prepare
     from traceql.readers.relations import read_relations
 
@@ -77,7 +77,7 @@ READER = Reader(
     dialect="ascend",
     recognises=_recognises,
     read=_read,
-    stream=_stream,
+    stream=_read,
     feed=_feed,
     runs_engine=False,
     opens_in_perfetto=False,

@@ -79,3 +79,11 @@ CREATE TABLE MEMORY_RECORD (
     timestamp BIGINT, component BIGINT DEFAULT NULL, totalAllocated DOUBLE DEFAULT NULL, totalReserved DOUBLE DEFAULT NULL,
     totalActive DOUBLE DEFAULT NULL
 );
+
+-- The sums in analysis.db, us, and its times of operations, ms.
+CREATE TABLE StepTraceTime (
+    step VARCHAR DEFAULT NULL, computing DOUBLE DEFAULT NULL, communication_not_overlapped DOUBLE DEFAULT NULL,
+    overlapped DOUBLE DEFAULT NULL, communication DOUBLE DEFAULT NULL, free DOUBLE DEFAULT NULL, stage DOUBLE DEFAULT NULL,
+    bubble DOUBLE DEFAULT NULL, communication_not_overlapped_and_exclude_receive DOUBLE DEFAULT NULL, preparing DOUBLE DEFAULT NULL
+);
+CREATE TABLE CommAnalyzerTime (hccl_op_name VARCHAR DEFAULT NULL, elapse_time DOUBLE DEFAULT NULL);

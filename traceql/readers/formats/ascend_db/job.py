@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from traceql.readers.dialects.ascend.vocabulary import MOST_RANKS, Metadata
-from traceql.readers.formats.ascend.job import file_remarks, job_size_remarks
+from traceql.readers.formats.ascend.job import Statement, job_statements
 from traceql.readers.formats.ascend.side_files import SideFiles
 from traceql.readers.formats.ascend_db.names import PROFILES
 from traceql.readers.formats.kineto.kineto_json import repaired_json
-from traceql.readers.remarks import Remark
 from traceql.readers.sqlite_container import SqliteContainer
 
 _METADATA, _NPU, _MAP = "META_DATA", "NPU_INFO", "RANK_DEVICE_MAP"
@@ -37,7 +36,7 @@ class Job:
         largest_group: int | None,
     ) -> None:
         self._database, self._path = database, path
-        self._asked: defaultdict[str, set[object]] = defaultdict(set)
+        self._asked: defaultdict[str, int] = defaultdict(int)  # texts that are there, by table
         self._unknown: defaultdict[str, list[str]] = defaultdict(list)
         self._altered: defaultdict[str, list[str]] = defaultdict(list)
         self._version = self._text(_METADATA, "SCHEMA_VERSION", "SCHEMA_VERSION")
@@ -47,57 +46,35 @@ class Job:
         known = {name: value for name, value in stated.items() if value is not None}
         files = SideFiles(path, export="db", stated=known)
         self._ranks = dict(self._stated_ranks(files.metadata))
-        rank, source = next(
-            ((rank, source) for source, rank in self._ranks.items()), (None, "order of files")
-        )
+        source, rank = next(iter(self._ranks.items()), ("order of files", None))
         device, name = self._device()
-        self.metadata = {
-            str(key): value
-            for key, value in {
-                **files.metadata,
-                Metadata.RANK: rank,
-                Metadata.RANK_SOURCE: source,
-                Metadata.DEVICE: device,
-                Metadata.DEVICE_NAME: name,
-                Metadata.LARGEST_GROUP: largest_group,
-            }.items()
-            if value is not None
+        found = files.metadata | {
+            Metadata.RANK: rank,
+            Metadata.RANK_SOURCE: source,
+            Metadata.DEVICE: device,
+            Metadata.DEVICE_NAME: name,
+            Metadata.LARGEST_GROUP: largest_group,
         }
+        self.metadata = {str(key): value for key, value in found.items() if value is not None}
         self._damaged = [*files.damaged, *damaged]
 
-    def remarks(self) -> Iterator[Remark]:
+    def statements(self) -> Iterator[Statement]:
         """What is contradictory, damaged, or of a version that was not seen before."""
         first = next(iter(self._ranks.values()), None)
         agreeing = sum(rank == first for rank in self._ranks.values())
         if agreeing < len(self._ranks):
             listed = ", ".join(f"{rank} ({source})" for source, rank in self._ranks.items())
-            yield Remark(
-                "statements of the rank",
-                agreeing,
-                len(self._ranks),
-                False,
-                f"places that agree with the first one, which is used; all that state it: {listed}",
-            )
-        yield from job_size_remarks(self.metadata)
-        yield from file_remarks(self._path, self._damaged)
-        unknown = "values that are not text, or damaged, and unknown"
-        altered = "texts with a replacement character for each byte that is not UTF-8"
-        for odd, what, name, ok in (
-            (self._unknown, unknown, "values of {}", False),
-            (self._altered, altered, "texts of {} that are not UTF-8", None),
-        ):
-            for table, places in odd.items():
-                note = f"{what}; all that are read. They are: {', '.join(places)}"
-                total = len(self._asked[table])
-                yield Remark(name.format(table), len(places), total, ok, note)
-        if (version := self._version) and not version.startswith("1."):
-            yield Remark(
-                "version of the tables",
-                0,
-                1,
-                None,
-                f"the database has version {version[:20]} of the tables; those known have 1.x",
-            )
+            yield "statements of the rank", agreeing, len(self._ranks), False, listed
+        yield from job_statements(self._path, self.metadata, self._damaged)
+        for table, odd in self._unknown.items():
+            note = "values that are not text, or damaged, and unknown; all that are read. They are"
+            total, listed = self._asked[table], ", ".join(odd)
+            yield f"values of {table}", len(odd), total, False, f"{note}: {listed}"
+        for table, odd in self._altered.items():
+            name = f"texts of {table} that are not UTF-8"
+            yield name, len(odd), self._asked[table], None, ", ".join(odd)
+        if self._version and not self._version.startswith("1."):
+            yield "version of the tables", 0, 1, None, self._version[:20]
 
     def _stated_ranks(self, beside: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         """The rank by the place that states it, the most reliable one first."""
@@ -143,13 +120,11 @@ class Job:
         named, column = ("name", "value") if table == _METADATA else ("id", "name")
         if not self._database.columns(table) >= {named, column}:
             return None
-        rows = self._database.query(
-            f"SELECT {column}, CAST({column} AS BLOB) FROM {table} WHERE {named} = ?", (key,)
-        )
-        if not rows or rows[0][0] is None:
+        sql = f"SELECT {column}, CAST({column} AS BLOB) FROM {table} WHERE {named} = ?"
+        value, content = next(iter(self._database.query(sql, (key,))), (None, None))
+        if value is None:
             return None
-        self._asked[table].add(key)
-        value, content = rows[0]
+        self._asked[table] += 1
         if not isinstance(value, str):
             self._unknown[table].append(called)
             return None

@@ -7,22 +7,22 @@ a part of the program's environment: only what is named here is read of it.
 
 import json
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 
 from traceql.errors import NotATrace, TraceCorrupt
-from traceql.readers.formats import ascend
-from traceql.readers.formats.ascend_db.analysis import read_analysis
+from traceql.readers.formats.ascend.job import Statement, run_common, state
 from traceql.readers.formats.ascend_db.job import Job
-from traceql.readers.formats.ascend_db.names import EVENTS, is_profile, is_summary
-from traceql.readers.remarks import Remark, remark_table
+from traceql.readers.formats.ascend_db.names import ANALYSIS, EVENTS, is_profile, is_summary
 from traceql.readers.scratch import Scratch
 from traceql.readers.sqlite_container import SqliteContainer, expression, opened_sqlite
 from traceql.util.text import identifier
 
-_SQL, _SHARED_SQL = Path(__file__).parent, Path(ascend.__file__).parent
+_SQL = Path(__file__).parent
 _ANEW = "analyse the recording again with torch_npu.profiler.profiler.analyse, or msprof --export"
 _SUMMARY = (
     "is what was made from a profile, not a profile; load ascend_pytorch_profiler_*.db beside it"
@@ -41,21 +41,12 @@ _FORMS = {
     pa.int64(): "CASE WHEN typeof({0}) = 'integer' THEN {0} END",
     pa.float64(): "CASE WHEN typeof({0}) IN ('integer', 'real') THEN CAST({0} AS REAL) END",
 }
+_OF_ANALYSIS = frozenset({"StepTraceTime", "CommAnalyzerTime"})
 # Tables that are read elsewhere, or that MindStudio Insight leaves in a database that it opened.
-_KNOWN = frozenset(
-    {
-        *("META_DATA", "RANK_DEVICE_MAP", "NPU_INFO", "HOST_INFO", "SESSION_TIME_INFO"),
-        *("status_info", "connectionCats"),
-    }
-)
+_KNOWN = frozenset({"META_DATA", "RANK_DEVICE_MAP", "NPU_INFO", "HOST_INFO", "SESSION_TIME_INFO"})
+_OF_VIEWER = frozenset({"status_info", "connectionCats"})
 _LISTED = 20  # tables
-_INPUT = pa.schema([("table_name", pa.string()), ("table_rows", pa.int64())])
-_COLUMN = pa.schema(
-    [
-        *(("table_name", pa.string()), ("column_name", pa.string()), ("type", pa.string())),
-        *(("filled", pa.int64()), ("read", pa.int64())),  # cells with a value: in SQLite, here
-    ]
-)
+_COUNTED = ("table_name", "table_rows", "column_name", "type", "filled", "read")
 
 
 def prepare(path: Path, scratch: Scratch) -> None:
@@ -65,26 +56,23 @@ def prepare(path: Path, scratch: Scratch) -> None:
         TraceCorrupt: the file is damaged, has no events, or is another SQLite database.
     """
     with opened_sqlite(path, scratch.folder, anew=_ANEW, expression=_expression) as database:
-        _require_profile(database)
+        if not is_profile(database.tables):
+            raise NotATrace(_SUMMARY if is_summary(database.tables) else _OTHER)
         scratch.run(_SQL / "inputs.sql")
         inputs = scratch.declared_tables()
         for table in inputs:
             scratch.fill(database, table)
-        _count(database, scratch, inputs)
-        damaged = read_analysis(path, scratch)
-        scratch.run(_SHARED_SQL / "common.sql")
+        scratch.create("input_column", [_counted(database, scratch, inputs)])
+        damaged = _fill_analysis(path.with_name(ANALYSIS), scratch)
+        run_common(scratch, "db")
         scratch.run(_SQL / "ascend_db.sql")
-        _require_events(scratch)
+        _require_events(database, scratch)
         scratch.run(_SQL / "statements.sql")
-        scratch.run(_SHARED_SQL / "statements.sql")
-        ((largest,),) = scratch.rows("SELECT ranks FROM largest_group")
+        ((largest,),) = scratch.rows("FROM largest_group")
         job = Job(database, path, damaged, largest)
-        said = [
-            *job.remarks(),
-            *_odd_texts(database, scratch),
-            *_tables_not_loaded(database, _KNOWN.union(inputs)),
-        ]
-    scratch.insert("statement", remark_table(said))
+        state(scratch, job.statements())
+        state(scratch, _odd_texts(database, scratch))
+        state(scratch, _tables_not_loaded(database, {*_KNOWN, *_OF_VIEWER, *inputs}))
     scratch.con.execute("INSERT INTO rank VALUES (0, $1)", [json.dumps(job.metadata)])
 
 
@@ -92,86 +80,69 @@ def _expression(column: str, type_: pa.DataType) -> str:
     """A column as SQL: a time, or NULL where a value is of another type."""
     if type_ == pa.int64() and (column.endswith("Ns") or column in _TIMES):
         return _TIME.format(identifier(column))
-    return (
-        _FORMS[type_].format(identifier(column)) if type_ in _FORMS else expression(column, type_)
-    )
+    form = _FORMS.get(type_)
+    return form.format(identifier(column)) if form else expression(column, type_)
 
 
-def _require_profile(database: SqliteContainer) -> None:
-    if not is_profile(database.tables):
-        raise NotATrace(_SUMMARY if is_summary(database.tables) else _OTHER)
+def _counted(database: SqliteContainer, scratch: Scratch, tables: Sequence[str]) -> pa.Table:
+    """The cells with a value in each column that is read: in the file, and as they were read."""
+    found = []
+    declared = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = $1"
+    for table in tables:
+        columns = database.columns(table)
+        present = [
+            (name, type_) for name, type_ in scratch.rows(declared, [table]) if name in columns
+        ]
+        counts = ", ".join(f"COUNT({identifier(name)})" for name, _ in present)
+        if present:
+            sql = f"SELECT COUNT(*), {counts} FROM {identifier(table)}"
+            (rows, *filled), (_, *read) = database.query(sql)[0], scratch.rows(sql)[0]
+            for (name, type_), *cells in zip(present, filled, read, strict=True):
+                found.append((table, rows, name, type_, *cells))
+    return pa.table(dict(zip(_COUNTED, zip(*found, strict=True), strict=True)))
 
 
-def _require_events(scratch: Scratch) -> None:
+def _fill_analysis(path: Path, scratch: Scratch) -> list[str]:
+    """Reads the sums that torch_npu left beside a profile; a sentence if the file is damaged."""
+    if not path.is_file():
+        return []
+    (folder := scratch.folder / "analysis").mkdir()
+    try:
+        with opened_sqlite(path, folder, expression=_expression) as analysis:
+            for table in _OF_ANALYSIS:
+                scratch.fill(analysis, table)
+    except (TraceCorrupt, OSError) as error:
+        with suppress(duckdb.TransactionException):  # if no table was being filled
+            scratch.con.rollback()
+        return [f"{ANALYSIS}: {error}"]
+    return []
+
+
+def _require_events(database: SqliteContainer, scratch: Scratch) -> None:
     if scratch.rows("SELECT 1 FROM event LIMIT 1"):
         return
-    tables = ", ".join(f"'{table}'" for table in EVENTS)
-    if rows := scratch.rows(f"SELECT SUM(table_rows) FROM input WHERE table_name IN ({tables})")[0][
-        0
-    ]:
+    if rows := sum(database.rows(table) for table in EVENTS.intersection(database.tables)):
         raise TraceCorrupt(f"none of its {rows:,} rows with events has a time; {_ANEW}")
     raise TraceCorrupt(
         "has no events: nothing ran while it was recorded, or it was not analysed to the end"
     )
 
 
-def _count(database: SqliteContainer, scratch: Scratch, tables: Sequence[str]) -> None:
-    """Makes the tables input and input_column: what SQLite counts, and what was read."""
-    tables_found, columns_found = [], []
-    for table in tables:
-        declared = dict(
-            scratch.rows(
-                "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = $1", [table]
-            )
-        )
-        present = [name for name in declared if name in database.columns(table)]
-        if not present:
-            continue
-        filled = ", ".join(f"COUNT({identifier(name)})" for name in present)
-        sql = f"SELECT COUNT(*), {filled} FROM {identifier(table)}"
-        (rows, *in_file), (_, *read) = database.query(sql)[0], scratch.rows(sql)[0]
-        tables_found.append((table, rows))
-        columns_found += [
-            (table, name, declared[name], *cells)
-            for name, *cells in zip(present, in_file, read, strict=True)
-        ]
-    for name, schema, rows in (
-        ("input", _INPUT, tables_found),
-        ("input_column", _COLUMN, columns_found),
-    ):
-        listed = [dict(zip(schema.names, row, strict=True)) for row in rows]
-        scratch.create(name, [pa.Table.from_pylist(listed, schema)])
-
-
-def _odd_texts(database: SqliteContainer, scratch: Scratch) -> Iterator[Remark]:
+def _odd_texts(database: SqliteContainer, scratch: Scratch) -> Iterator[Statement]:
     """Names that are not what the file has, or that it does not have."""
     odd = "SELECT COUNT(*) FROM STRING_IDS WHERE typeof(value) <> 'text' OR typeof(id) <> 'integer'"
     ((values,),), texts = database.query(odd), database.rows("STRING_IDS")
     if values:
-        yield Remark(
-            "values of STRING_IDS",
-            values,
-            texts,
-            False,
-            "values that are not text, so that what they name has no name; all texts of names",
-        )
+        note = "values that are not text, so that what they name has no name; all texts of names"
+        yield "values of STRING_IDS", values, texts, False, note
     sql = "SELECT CAST(value AS BLOB) FROM STRING_IDS WHERE id = ?"
-    suspects = scratch.rows(
-        "SELECT id, value FROM text WHERE contains(value, '\N{REPLACEMENT CHARACTER}')"
-    )
+    suspects = scratch.rows("SELECT id, value FROM text WHERE contains(value, '\ufffd')")
     altered = [n for n, text in suspects if database.query(sql, (n,))[0][0] != text.encode()]
     if altered:
-        yield Remark(
-            "texts that are not UTF-8",
-            len(altered),
-            texts,
-            None,
-            "texts of table STRING_IDS in which a replacement character stands for each odd byte; "
-            "all texts",
-        )
+        yield "texts that are not UTF-8", len(altered), texts, None, ""
 
 
-def _tables_not_loaded(database: SqliteContainer, known: Collection[str]) -> Iterator[Remark]:
+def _tables_not_loaded(database: SqliteContainer, known: Collection[str]) -> Iterator[Statement]:
     others = (
         (name, rows)
         for name, kind in sorted(database.tables.items())
@@ -179,5 +150,4 @@ def _tables_not_loaded(database: SqliteContainer, known: Collection[str]) -> Ite
         if (rows := database.rows(name))
     )
     for name, rows in islice(others, _LISTED):
-        note = "rows loaded; rows in the file (not loaded)"
-        yield Remark(f"table {name[:60]}", 0, rows, None, note)
+        yield f"table {name[:60]}", 0, rows, None, ""
