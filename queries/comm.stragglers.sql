@@ -111,22 +111,22 @@ own AS (
         slice.kernel_id,
         slice.gap_ns,
         host_name(slice.name) AS name,
-        slice.covered_ns - COALESCE(SUM(child.covered_ns), 0) AS own_ns
+        slice.covered_ns - COALESCE(SUM(child.covered_ns), 0) AS self_ns
     FROM on_thread AS slice
     LEFT JOIN on_thread AS child
         ON slice.kernel_id = child.kernel_id AND slice.id = child.parent_id
     GROUP BY slice.kernel_id, slice.gap_ns, slice.id, slice.name, slice.covered_ns
 ),
 named AS (
-    SELECT kernel_id, ANY_VALUE(gap_ns) AS gap_ns, name, SUM(own_ns) AS own_ns
+    SELECT kernel_id, ANY_VALUE(gap_ns) AS gap_ns, name, SUM(self_ns) AS self_ns
     FROM own
     GROUP BY kernel_id, name
 ),
 main AS (
     SELECT
         kernel_id,
-        arg_max(name, own_ns) AS doing,
-        100.0 * MAX(own_ns) / ANY_VALUE(gap_ns) AS doing_pct
+        arg_max(name, self_ns) AS doing,
+        100.0 * MAX(self_ns) / ANY_VALUE(gap_ns) AS doing_pct
     FROM named
     GROUP BY kernel_id
 )

@@ -10,7 +10,7 @@
 -- Depth 0 is the launching thread of a rank, named after the rank alone if it is the only one. Depth
 -- 1 is the phase, at each instant that of the latest step that has begun; an event that lasts from
 -- one step into the next is divided between them. Frames below min_pct become "(smaller frames)",
--- so that nothing is lost: total_ns is own_ns plus total_ns of the rows directly inside, and own_ns
+-- so that nothing is lost: total_ns is self_ns plus total_ns of the rows directly inside, and self_ns
 -- of all rows adds up to the time during which the threads were in any event.
 -- @param  rank       BIGINT  = NULL  Only this rank; all ranks by default.
 -- @param  phase      VARCHAR = NULL  Only this phase; all by default.
@@ -21,15 +21,15 @@
 -- @column depth      BIGINT   Number of rows around this one: 0 for the thread, 1 for a phase, 2 and more for events.
 -- @column name       VARCHAR  Name of the event; "(smaller frames)" for all frames below min_pct in this place.
 -- @column total_ns   BIGINT   Time in the events, with the events inside them, ns.
--- @column own_ns     BIGINT   Self time: time in the events, but not in events inside them, ns; for smaller frames the same as total_ns.
+-- @column self_ns    BIGINT   Self time: time in the events, but not in events inside them, ns; for smaller frames the same as total_ns.
 -- @column share_pct  DOUBLE   total_ns in percent of the thread's time in events, in the requested phase if there is one.
 -- @column calls      BIGINT   Number of events that began in this phase; NULL for a thread and a phase.
 -- @column kind       VARCHAR  thread, phase, python, annotation, operator, runtime (runtime or driver call), other or smaller.
 -- @column start_ns   BIGINT   Where a drawing places the row: total_ns of what is drawn before it in the same thread, ns.
 -- @column stack      VARCHAR  Names from the thread inwards, separated by semicolons; a semicolon in a name becomes a comma, and a line break a space.
--- @key    rank phase depth name total_ns own_ns share_pct kind calls
+-- @key    rank phase depth name total_ns self_ns share_pct kind calls
 -- @empty  no host events were recorded on a thread that launches GPU work, or no step has this phase; record operators, annotations or Python stacks
--- @chart  flame x=start_ns width=total_ns y=depth text=name color=kind own=own_ns
+-- @chart  flame x=start_ns width=total_ns y=depth text=name color=kind own=self_ns
 -- @title  Host time by stack
 WITH RECURSIVE host_slice AS (
     SELECT slice.*, event_kind.kind
@@ -168,7 +168,7 @@ measured AS MATERIALIZED (
         node.*,
         event.track_id,
         event.name_id,
-        node.total_ns - COALESCE(inside.total_ns, 0) AS own_ns,
+        node.total_ns - COALESCE(inside.total_ns, 0) AS self_ns,
         SUM(node.total_ns) FILTER (node.outer_id = -1) OVER (PARTITION BY event.track_id) AS thread_ns
     FROM node
     INNER JOIN event ON node.node_id = event.id
@@ -217,7 +217,7 @@ frame AS (
         thread.name,
         'thread' AS kind,
         SUM(measured.total_ns) AS total_ns,
-        0 AS own_ns,
+        0 AS self_ns,
         NULL AS calls
     FROM measured
     INNER JOIN thread ON measured.track_id = thread.id
@@ -230,7 +230,7 @@ frame AS (
     WHERE outer_id = -1
     GROUP BY track_id, phase
     UNION ALL
-    SELECT track_id, phase, node_id, phase, outer_id, name, kind, total_ns, own_ns, calls FROM large
+    SELECT track_id, phase, node_id, phase, outer_id, name, kind, total_ns, self_ns, calls FROM large
     UNION ALL
     SELECT track_id, phase, -3, phase, outer_id, '(smaller frames)', 'smaller', total_ns, total_ns, calls FROM rest
 ),
@@ -279,7 +279,7 @@ SELECT
     CAST(depth AS BIGINT) AS depth,
     name,
     CAST(total_ns AS BIGINT) AS total_ns,
-    CAST(own_ns AS BIGINT) AS own_ns,
+    CAST(self_ns AS BIGINT) AS self_ns,
     100.0 * total_ns / NULLIF(thread_ns, 0) AS share_pct,
     CAST(calls AS BIGINT) AS calls,
     kind,

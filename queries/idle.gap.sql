@@ -15,11 +15,11 @@
 -- @column doing      VARCHAR  What the host did; "(no event recorded)" if the thread was in no event.
 -- @column cat        VARCHAR  Event category: cpu_op, user_annotation, python_function, cuda_runtime ...
 -- @column events     BIGINT   Number of events of this name.
--- @column own_ns     BIGINT   Self time of these events in the gap, ns.
+-- @column self_ns    BIGINT   Self time of these events in the gap, ns.
 -- @column share_pct  DOUBLE   Percent of the gap.
--- @key    rank dur cause doing own_ns share_pct cat step_id ts
+-- @key    rank dur cause doing self_ns share_pct cat step_id ts
 -- @empty  there is no such gap, or the launch call of the kernel that ended it is not in the trace
--- @chart  bar x=own_ns y=doing
+-- @chart  bar x=self_ns y=doing
 -- @title  What the host did during the gap
 WITH chosen AS (
     SELECT gap.rank, gap.ts, gap.dur, gap.cause, gap.step_id, gap.track_id
@@ -75,7 +75,7 @@ SELECT
     doing.name AS doing,
     doing.cat,
     doing.events,
-    CAST(doing.ns AS BIGINT) AS own_ns,
+    CAST(doing.ns AS BIGINT) AS self_ns,
     100.0 * doing.ns / placed.dur AS share_pct
 FROM placed
 CROSS JOIN doing

@@ -5,11 +5,11 @@
 -- @param  rank         BIGINT = NULL  Only this rank; all ranks by default.
 -- @column path         VARCHAR  Class names from the outermost module inwards, separated by slashes.
 -- @column calls        BIGINT   Number of calls.
--- @column own_ns       BIGINT   Self time: GPU time launched by the module itself and not by an inner module, ns.
+-- @column self_ns      BIGINT   Self time: GPU time launched by the module itself and not by an inner module, ns.
 -- @column inclusive_ns BIGINT   GPU time launched by the module and its inner modules, ns.
 -- @column share_pct    DOUBLE   inclusive_ns in percent of all GPU time launched by modules.
 -- @column kernels      BIGINT   Number of kernels in inclusive_ns.
--- @key    path inclusive_ns share_pct own_ns kernels calls
+-- @key    path inclusive_ns share_pct self_ns kernels calls
 -- @empty  the trace has neither Python stacks nor annotated layers; record it with traceql capture run --stacks, or --annotate layers --eager
 -- @chart  bar x=inclusive_ns y=path
 -- @title  GPU time by module
@@ -34,7 +34,7 @@ inclusive AS (
 SELECT
     module.path,
     COUNT(*) AS calls,
-    CAST(COALESCE(SUM(own.dur), 0) AS BIGINT) AS own_ns,
+    CAST(COALESCE(SUM(own.dur), 0) AS BIGINT) AS self_ns,
     CAST(COALESCE(SUM(inclusive.dur), 0) AS BIGINT) AS inclusive_ns,
     100.0 * COALESCE(SUM(inclusive.dur), 0) / (SELECT SUM(dur) FROM own) AS share_pct,
     CAST(COALESCE(SUM(inclusive.kernels), 0) AS BIGINT) AS kernels

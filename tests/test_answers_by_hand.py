@@ -258,7 +258,7 @@ def test_a_gap_is_split_by_what_the_host_was_in(tmp_path: Path) -> None:
     with traceql.open(tmp_path / "run.duckdb") as trace:
         rows = trace.run("idle.gap").rows()
         assert trace.run("idle.gap", gap=2).rows() == []
-    assert [(row["doing"], row["events"], row["own_ns"]) for row in rows] == [
+    assert [(row["doing"], row["events"], row["self_ns"]) for row in rows] == [
         ("prepare", 1, 20_000),
         ("aten::copy_", 2, 10_000),
         ("aten::sort", 1, 10_000),
@@ -281,4 +281,4 @@ def test_events_that_overlap_without_nesting_share_a_gap(tmp_path: Path) -> None
     traceql.load([tmp_path / "rank0.json"], tmp_path / "run.duckdb")
     with traceql.open(tmp_path / "run.duckdb") as trace:
         rows = trace.run("idle.gap").rows()
-    assert sum(row["own_ns"] for row in rows) == 50_000
+    assert sum(row["self_ns"] for row in rows) == 50_000

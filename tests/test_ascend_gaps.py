@@ -54,7 +54,7 @@ def test_what_the_host_did_in_a_gap_is_that_of_the_thread_of_the_operator(tmp_pa
     traceql.load(path, tmp_path / "run.duckdb")
     with traceql.open(tmp_path / "run.duckdb") as trace:
         assert gaps(trace) == [(30, 90, "host")]
-        longest = [(row["doing"], row["own_ns"]) for row in trace.run("idle.gap")]
+        longest = [(row["doing"], row["self_ns"]) for row in trace.run("idle.gap")]
         summed = [(row["doing"], row["idle_ns"]) for row in trace.run("idle.host")]
     assert longest == [("aten::sort", 60), ("(no event recorded)", 20), ("aten::mm", 10)]
     assert summed[0] == ("aten::sort", 60)

@@ -47,7 +47,7 @@ def tree(trace: traceql.Trace, **parameters: Any) -> list[tuple[Any, ...]]:
     """Phase, depth, name, kind, total, own, calls and start of each row, in us."""
     return [
         (row["phase"], row["depth"], row["name"], row["kind"], row["total_ns"] / 1000,
-         row["own_ns"] / 1000, row["calls"], row["start_ns"] / 1000)
+         row["self_ns"] / 1000, row["calls"], row["start_ns"] / 1000)
         for row in trace.run("host.flame", **parameters)
     ]  # fmt: skip
 
@@ -119,11 +119,11 @@ def test_no_nanosecond_is_lost_and_none_counts_twice(name: str) -> None:
     trace = databases.trace(name)
     all_frames = trace.run("host.flame", min_pct=0).rows()
     assert_adds_up(all_frames)
-    assert sum(row["own_ns"] for row in all_frames) == covered_ns(trace)
+    assert sum(row["self_ns"] for row in all_frames) == covered_ns(trace)
     large = trace.run("host.flame", min_pct=2).rows()
     assert_adds_up(large)
     assert len(large) < len(all_frames)
-    assert sum(row["own_ns"] for row in large) == covered_ns(trace)
+    assert sum(row["self_ns"] for row in large) == covered_ns(trace)
     calls = trace.sql(f"SELECT COUNT(*) AS n FROM slice WHERE track_id IN ({_LAUNCHING})").rows()
     assert sum(row["calls"] or 0 for row in all_frames) <= calls[0]["n"]
 
@@ -159,8 +159,8 @@ def assert_adds_up(rows: list[dict[str, Any]]) -> None:
             assert row["start_ns"] == outer["start_ns"] + inside[outer["place"]]
             inside[outer["place"]] += row["total_ns"]
         around.append(row)
-    assert all(row["total_ns"] == row["own_ns"] + inside[row["place"]] for row in rows)
-    assert all(row["own_ns"] >= 0 for row in rows)
+    assert all(row["total_ns"] == row["self_ns"] + inside[row["place"]] for row in rows)
+    assert all(row["self_ns"] >= 0 for row in rows)
 
 
 # --- folded stacks -------------------------------------------------------------------------------
@@ -198,13 +198,13 @@ def test_folded_stacks_have_one_line_for_each_stack_whatever_the_names(odd_names
 
 def test_any_statement_with_stacks_can_be_folded(odd_names: Path) -> None:
     statement = (
-        "SELECT * FROM (VALUES (2, 'a;b'), (0, 'a'), (NULL, 'c'), (5, NULL)) s(own_ns, stack)"
+        "SELECT * FROM (VALUES (2, 'a;b'), (0, 'a'), (NULL, 'c'), (5, NULL)) s(self_ns, stack)"
     )
     assert output("sql", odd_names, statement, "--format", "folded") == "a;b 2\n(no stack) 5\n"
     for columns, why in (
-        ("1 AS own_ns", "needs the columns stack and own_ns; query host.flame has them"),
-        ("'a' AS stack, 1.5 AS own_ns", "needs integers in column own_ns; cast it to BIGINT"),
-        ("1 AS stack, 1 AS own_ns", "needs text in column stack; cast it to VARCHAR"),
+        ("1 AS self_ns", "needs the columns stack and self_ns; query host.flame has them"),
+        ("'a' AS stack, 1.5 AS self_ns", "needs integers in column self_ns; cast it to BIGINT"),
+        ("1 AS stack, 1 AS self_ns", "needs text in column stack; cast it to VARCHAR"),
     ):
         assert why in refusal("sql", odd_names, f"SELECT {columns}", "--format", "folded")
 

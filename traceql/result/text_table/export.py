@@ -32,7 +32,7 @@ _WIDE = "\uff1d\uff0b\uff0d\uff20"  # which a spreadsheet takes for =+-@
 _FORMULA = re.compile(rf"[=+\-@\t\r\n{_WIDE}]")
 _LINE_END = "\r\n"
 _NOT_TEXT = (int, float, Decimal, type(None))
-_STACK, _OWN = "stack", "own_ns"
+_STACK, _SELF = "stack", "self_ns"
 
 
 def plain_rows(rows: "pa.Table | pa.RecordBatch") -> list[dict[str, Any]]:
@@ -148,20 +148,20 @@ def require_stacks(schema: "pa.Schema") -> None:
     """
     import pyarrow as pa
 
-    if not {_STACK, _OWN} <= set(schema.names):
+    if not {_STACK, _SELF} <= set(schema.names):
         raise QueryInvalid(
-            f"--format folded needs the columns {_STACK} and {_OWN}; query host.flame has them"
+            f"--format folded needs the columns {_STACK} and {_SELF}; query host.flame has them"
         )
     if not pa.types.is_string(schema.field(_STACK).type):
         raise QueryInvalid(f"--format folded needs text in column {_STACK}; cast it to VARCHAR")
-    if not pa.types.is_integer(schema.field(_OWN).type):
-        raise QueryInvalid(f"--format folded needs integers in column {_OWN}; cast it to BIGINT")
+    if not pa.types.is_integer(schema.field(_SELF).type):
+        raise QueryInvalid(f"--format folded needs integers in column {_SELF}; cast it to BIGINT")
 
 
 def folded_text(batches: "Iterable[pa.RecordBatch]") -> Iterator[str]:
     """The lines of the stacks that have self time, in pieces."""
     for batch in batches:
-        rows = zip(batch.column(_STACK).to_pylist(), batch.column(_OWN).to_pylist(), strict=True)
+        rows = zip(batch.column(_STACK).to_pylist(), batch.column(_SELF).to_pylist(), strict=True)
         yield "".join(
-            f"{one_line(stack or '(no stack)')} {own_ns}\n" for stack, own_ns in rows if own_ns
+            f"{one_line(stack or '(no stack)')} {self_ns}\n" for stack, self_ns in rows if self_ns
         )
