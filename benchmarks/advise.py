@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import traceql
-from traceql.plan.advise.layouts import Layout, Load, decode
+from traceql.plan.advise.layouts import Layout, Load, Model, decode
 from traceql.plan.advise.machine import Machine, machine_named, with_points
-from traceql.plan.advise.models import Model
+from traceql.plan.advise.prediction import StepTime, step_time
 from traceql.plan.advise.role_times import DefaultTimes, Evidence, RecordedTimes, recording
-from traceql.plan.advise.step_time import StepTime, step_time
 
 _LAYOUT = "SELECT tp_size AS tp, pp_size AS pp FROM layout ORDER BY rank LIMIT 1"
 _SPREAD = "SELECT ep FROM run"

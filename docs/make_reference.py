@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the packages bes
 
 from capture.experiment.plan import plan_schema
 from traceql.database.loading.draft import LOADED
-from traceql.plan.advise.checklist import items
+from traceql.plan.advise.tables import items
 from traceql.runs import compare, experiment
 from traceql.runs.compare import diff_queries
 from traceql.runs.experiment.experiment import experiment_queries

@@ -10,11 +10,10 @@ import pytest
 from command_line import output, refusal
 
 import traceql
-from traceql.plan.advise.layouts import Layout, decode
+from traceql.plan.advise.layouts import Layout, decode, model_named
 from traceql.plan.advise.machine import machine_named, with_points
-from traceql.plan.advise.models import model_named
+from traceql.plan.advise.prediction import step_time
 from traceql.plan.advise.role_times import RecordedTimes, recording
-from traceql.plan.advise.step_time import step_time
 
 pytestmark = pytest.mark.slow
 

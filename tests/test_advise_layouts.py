@@ -8,9 +8,17 @@ from typing import Any
 import pytest
 
 from traceql.errors import GoalInvalid, UnknownModel
-from traceql.plan.advise.layouts import Layout, Memory, layouts, memory, obstacle, stage_sizes
-from traceql.plan.advise.models import Model, model_named
-from traceql.plan.advise.prediction import Prediction, Spread
+from traceql.plan.advise.layouts import (
+    Layout,
+    Memory,
+    Model,
+    layouts,
+    memory,
+    model_named,
+    obstacle,
+    stage_sizes,
+)
+from traceql.plan.advise.prediction import Prediction, Spread, StepTime
 from traceql.plan.advise.ranking import (
     Candidate,
     Goal,
@@ -21,7 +29,6 @@ from traceql.plan.advise.ranking import (
     tied_layouts,
     uncertain_limits,
 )
-from traceql.plan.advise.step_time import StepTime
 
 DENSE = model_named("qwen3-8b")
 EXPERTS = model_named("qwen3-30b-a3b")

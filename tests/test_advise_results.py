@@ -12,18 +12,17 @@ from test_advise_times import Stated
 from written_results import WrittenPoint, latencies, write_results
 
 from traceql.plan.advise.check import MeasuredPoint, incomparability
-from traceql.plan.advise.layouts import Layout
+from traceql.plan.advise.layouts import Layout, model_named
 from traceql.plan.advise.machine import machine_named
-from traceql.plan.advise.models import model_named
 from traceql.plan.advise.prediction import (
     MeasuredErrors,
     Predictor,
     Requests,
+    StepTime,
     batch_times,
     spread_of,
 )
 from traceql.plan.advise.role_times import DefaultTimes
-from traceql.plan.advise.step_time import StepTime
 
 MODEL, H200 = model_named("qwen3-8b"), machine_named("h200")
 ONE = Layout()

@@ -7,7 +7,15 @@ import pytest
 
 from traceql.analysis.model.sizes import Experts
 from traceql.errors import UnknownGpu
-from traceql.plan.advise.layouts import Layout, Load, decode, fullest_rank, prefill
+from traceql.plan.advise.layouts import (
+    Layout,
+    Load,
+    Model,
+    decode,
+    fullest_rank,
+    model_named,
+    prefill,
+)
 from traceql.plan.advise.machine import (
     CollectiveTimes,
     Machine,
@@ -15,10 +23,8 @@ from traceql.plan.advise.machine import (
     series_of,
     with_points,
 )
-from traceql.plan.advise.models import Model, model_named
-from traceql.plan.advise.prediction import Predictor, Requests
+from traceql.plan.advise.prediction import Predictor, Requests, StepTime, step_time
 from traceql.plan.advise.role_times import DefaultTimes, RoleTimes, floors
-from traceql.plan.advise.step_time import StepTime, step_time
 
 DENSE = model_named("qwen3-8b")
 EXPERTS = model_named("qwen3-30b-a3b")

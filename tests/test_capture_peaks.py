@@ -16,7 +16,7 @@ from capture.peaks import gpu as gpu_module
 from capture.peaks.gpu import require_idle, visible_gpus
 from capture.peaks.model_products import configuration, model_products
 from capture.peaks.timing import Rounds, timed
-from traceql.database.loading.peaks import peaks_document
+from traceql.database.loading.inputs import peaks_document
 
 ROOT = Path(__file__).parent.parent
 MEASURE = ("experiment", "peaks", "measure")

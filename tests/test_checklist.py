@@ -10,7 +10,7 @@ from command_line import output
 from derived import Tables, database, insert
 
 import traceql
-from traceql.plan.advise.checklist import checklist, items
+from traceql.plan.advise.tables import checklist, items
 
 ITEMS = {
     "all-reduce algorithm",

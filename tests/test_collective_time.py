@@ -9,7 +9,7 @@ import databases
 import numpy as np
 import pytest
 
-from traceql.database.loading.peaks import peaks_document
+from traceql.database.loading.inputs import peaks_document
 from traceql.errors import NotMeasured, PeaksInvalid
 from traceql.plan.limits.collective_time import CollectiveTime, alpha_beta, bus_factor
 

@@ -13,7 +13,7 @@ from scaled_runs import EXAMPLE, run
 from shared_files import shared_file
 
 import traceql
-from traceql.present.report.comparison import write_comparison
+from traceql.present.report.query_pages import write_comparison
 from traceql.result.chart.draw import drawn
 from traceql.runs.compare import Comparison
 from traceql.runs.compare.sentences import answers

@@ -8,7 +8,7 @@ import pytest
 from command_line import called, refusal
 
 import traceql
-from traceql.cli import run_summary
+from traceql.cli import info
 from traceql.database.excerpt.windows import format_option, nanoseconds
 from traceql.present.mcp import answers
 from traceql.present.mcp.answers import Databases
@@ -135,13 +135,13 @@ def test_mistakes_are_one_line_and_write_nothing(
 def test_what_is_too_large_is_told_and_not_cut(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_summary, "PERFETTO_SLICES", 52_600)
+    monkeypatch.setattr(info, "PERFETTO_SLICES", 52_600)
     file = tmp_path / "run.pftrace"
     (told,) = lines(called("export", "perfetto", database, "-o", file).stderr)
     assert told.startswith("52,601 slices are too many for the Perfetto UI")
     assert "--steps" in told
     assert file.stat().st_size > 1_000_000  # all of it is there
-    monkeypatch.setattr(run_summary, "PERFETTO_SLICES", 52_601)
+    monkeypatch.setattr(info, "PERFETTO_SLICES", 52_601)
     assert called("export", "perfetto", database, "-o", file).stderr == b""
 
 

@@ -19,7 +19,7 @@ from shared_files import shared_file
 from traces import all_reduce
 
 import traceql
-from traceql.cli.progress import first_use
+from traceql.cli.streams import first_use
 from traceql.database.excerpt import ExcerptSelection, cut
 from traceql.database.loading.draft import LOADED, every_table
 from traceql.database.notices import first_uses_reported
@@ -185,7 +185,7 @@ def test_an_internal_table_is_told_with_its_place(database: Path) -> None:
 def test_a_long_first_use_is_told(
     database: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("traceql.cli.progress._FIRST_NOTICE_S", 0)
+    monkeypatch.setattr("traceql.cli.streams._FIRST_NOTICE_S", 0)
     for said in ("making tables of run.duckdb on their first use", ""):
         with first_uses_reported(first_use), traceql.open(database) as trace:
             trace.run(NEEDS_MORE)

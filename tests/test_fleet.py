@@ -7,7 +7,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from traceql.database.statement import result
+from traceql.database.tables import result
 from traceql.result import Result
 from traceql.runs.compare.verdict import judged
 from traceql.runs.lake.lake import fleet_queries, interval_places

@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 from letters import known, stream_of
 
 import traceql
-from traceql.database.loading.model_config import write_model_config
+from traceql.database.loading.inputs import write_model_config
 from traceql.sql.execute import create_sources
 
 

@@ -14,8 +14,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 import traceql
-from traceql.result.chart.data import Drawn
 from traceql.result.chart.drawing import notebook_drawing
+from traceql.result.chart.encodings import Drawn
 
 _ABORTS = "import os, sys; sys.stdin.buffer.read(1); os.abort()"
 

@@ -21,8 +21,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 import traceql
 from traceql.errors import QueryInvalid
 from traceql.present.mcp.answers import Databases
-from traceql.present.mcp.server import Calls
-from traceql.present.mcp.tools import TOOLS
+from traceql.present.mcp.server import TOOLS, Calls
 from traceql.sql.query import catalog
 
 ENDLESS = "SELECT COUNT(*) FROM range(1000000000) AS a, range(1000000000) AS b"

@@ -8,7 +8,7 @@ from published_models import PUBLISHED, built_in
 from traceql.analysis.model.parts import Part, parts
 from traceql.analysis.model.sizes import Sizes, sizes
 from traceql.analysis.model.weights import Formats, formats
-from traceql.database.loading.model_config import described_model
+from traceql.database.loading.inputs import described_model
 
 QWEN3 = dict(built_in())["qwen3-8b"]
 GPT_OSS = next(one.config for one in PUBLISHED if one.name == "gpt-oss-20b")

@@ -12,7 +12,7 @@ from recorded_runs import run_directory
 
 import traceql
 from traceql.analysis.peaks.rows import SHIPPED, PeakRow, peak_rows
-from traceql.database.loading.peaks import write_peaks
+from traceql.database.loading.inputs import write_peaks
 from traceql.errors import PeaksInvalid
 from traceql.util.files import read_text
 

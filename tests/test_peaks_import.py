@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from other_programs import CANARY, bandwidth_test, nccl_tests, nvbandwidth, written
 
-from traceql.database.loading.peaks import Collective, PeaksDocument
+from traceql.database.loading.inputs import Collective, PeaksDocument
 from traceql.errors import PeaksInvalid
 from traceql.plan.limits.collective_time import peaks_file
 from traceql.plan.limits.peaks_import import import_peaks, write_peaks

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from traceql.result.text_table.columns import display_columns, shared_units
-from traceql.result.text_table.html import html_table
+from traceql.result.text_table.export import html_table
 from traceql.result.text_table.layout import layout
 
 MS, S = 1e6, 1e9

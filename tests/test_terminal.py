@@ -12,11 +12,11 @@ from databases import EXAMPLES
 from shared_files import shared_file
 
 import traceql
-from traceql.cli.console import print_table
+from traceql.cli.output import print_table
 from traceql.result import Result
 from traceql.result.text_table.columns import display_columns
 from traceql.result.text_table.layout import layout
-from traceql.result.text_table.texts import is_sentence, places
+from traceql.result.text_table.values import is_sentence, places
 from traceql.sql.query import LIMIT, shipped_queries
 
 pytestmark = pytest.mark.slow

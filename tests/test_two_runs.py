@@ -15,7 +15,7 @@ from traces import Event, host, kernel, launch, step
 import traceql
 from traceql.errors import TraceqlError
 from traceql.present.pftrace import export_perfetto, export_runs
-from traceql.present.pftrace.alignment import (
+from traceql.present.pftrace.run_view import (
     FIRST_EVENTS,
     FIRST_KERNELS,
     Alignment,

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_waterfall import STEP, cost, filled
 
-from traceql.present.report.picture import inline
+from traceql.present.report.charts import inline
 from traceql.result.chart.draw import drawn
-from traceql.result.chart.placing import Box, Point, places
+from traceql.result.chart.plane import Box, Point, places
 from traceql.result.chart.worker import picture
 from traceql.sql.query import Chart
 

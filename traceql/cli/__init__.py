@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from traceql.cli.commands import SUBCOMMANDS, CommandGroup
-from traceql.cli.progress import first_use
-from traceql.cli.streams import checked_output
+from traceql.cli.streams import checked_output, first_use
 from traceql.database.notices import excerpts_reported, first_uses_reported
 from traceql.errors import TraceqlError
 from traceql.util.resources import __version__

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceql.cli.console import print_table, print_text, print_warning
 from traceql.cli.options import PATH, OutputFormat, format_options
-from traceql.cli.output import write_result
+from traceql.cli.output import print_table, print_text, print_warning, write_result
 
 if TYPE_CHECKING:
     from traceql.plan.advise import Advice
@@ -166,7 +165,7 @@ def _write_check(check: "Check", output_format: OutputFormat) -> None:
 
 def _write_checklist(database: Path, output_format: OutputFormat) -> None:
     from traceql.database.database import Database
-    from traceql.plan.advise.checklist import checklist
+    from traceql.plan.advise.tables import checklist
 
     with Database(database) as trace:
         rows = checklist(trace)

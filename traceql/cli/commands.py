@@ -154,8 +154,7 @@ def peaks() -> None:
 def weight_bytes(config: Mapping[str, Any], *, tp: int, pp: int, dp: int, ep: bool) -> float | None:
     """Lower bound of the bytes of weights on the fullest GPU; None for an unknown model."""
     from traceql.errors import UnknownModel
-    from traceql.plan.advise.layouts import Layout, least_weight_bytes
-    from traceql.plan.advise.models import described
+    from traceql.plan.advise.layouts import Layout, described, least_weight_bytes
 
     try:
         model = described("the model", config)

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from traceql.cli.console import print_status
 from traceql.cli.options import (
     PATH,
     OutputFormat,
@@ -15,7 +14,7 @@ from traceql.cli.options import (
     selection_options,
     sides_arguments,
 )
-from traceql.cli.output import write_query_list, write_result
+from traceql.cli.output import print_status, write_query_list, write_result
 
 
 class Percent(click.ParamType[float]):
@@ -92,7 +91,7 @@ def diff(
     groups = groups_of(base_and_new(paths, base, new), say=print_status)
     with Comparison(*groups, threshold=threshold, accept=accept) as comparison:
         if report_file:
-            from traceql.present.report.comparison import write_comparison
+            from traceql.present.report.query_pages import write_comparison
 
             write_comparison(comparison, report_file)
             print_status(f"wrote {report_file}")

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from traceql.cli.console import align, print_text, terminal_width
-from traceql.result.text_table.texts import places, without_middle
+from traceql.cli.output import align, print_text, terminal_width
+from traceql.result.text_table.values import places, without_middle
 from traceql.runs.compare.changes import HAS_WAIT
 from traceql.runs.compare.comparison import Comparison
 from traceql.runs.compare.kernel_matching import short_name

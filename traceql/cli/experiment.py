@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceql.cli.console import print_status, print_table, print_text, print_warning
 from traceql.cli.options import (
     PATH,
     OutputFormat,
@@ -14,7 +13,14 @@ from traceql.cli.options import (
     selection_options,
     validate_chart_file,
 )
-from traceql.cli.output import write_query_list, write_result
+from traceql.cli.output import (
+    print_status,
+    print_table,
+    print_text,
+    print_warning,
+    write_query_list,
+    write_result,
+)
 from traceql.errors import TraceqlError
 
 if TYPE_CHECKING:
@@ -131,7 +137,7 @@ def report(results: tuple[Path, ...], output: Path) -> None:
 
     RESULTS is a database of traceql experiment load, or folders of results.
     """
-    from traceql.present.report.experiment import write_experiment
+    from traceql.present.report.query_pages import write_experiment
     from traceql.runs.experiment import experiment
 
     with experiment(*results, say=print_status, warn=print_warning) as opened:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from traceql.cli.console import print_status, print_text
 from traceql.cli.options import (
     INPUT,
     PATH,
@@ -17,7 +16,7 @@ from traceql.cli.options import (
     base_and_new,
     sides_arguments,
 )
-from traceql.cli.output import write_dicts
+from traceql.cli.output import print_status, print_text, write_dicts
 from traceql.errors import TraceqlError
 from traceql.runs.gate.criterion import NAME, criteria, found_config, read_config
 from traceql.runs.gate.reports import as_json, as_junit, as_markdown, as_text, text_lines

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceql.cli.console import print_status, print_table, print_text
 from traceql.cli.options import PATH, OutputFormat, format_options, validate_chart_file
+from traceql.cli.output import print_status, print_table, print_text
 from traceql.util.text import one_line
 
 if TYPE_CHECKING:

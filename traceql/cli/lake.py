@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from traceql.cli.console import print_status, print_text
 from traceql.cli.options import (
     PATH,
     ROW_FORMATS,
@@ -18,10 +17,9 @@ from traceql.cli.options import (
     format_options,
     queries_option,
 )
-from traceql.cli.output import print_no_rows, write_result, write_stream
-from traceql.cli.progress import Throughput
-from traceql.cli.query import statement_text
-from traceql.cli.query_group import QueryGroup, query_command
+from traceql.cli.output import print_no_rows, print_status, print_text, write_result, write_stream
+from traceql.cli.query import QueryGroup, query_command, statement_text
+from traceql.cli.streams import Throughput
 from traceql.errors import TraceqlError
 from traceql.result import Result
 from traceql.runs.lake.lake import LISTED_BY, Lake, fleet_queries

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from traceql.cli.console import print_status
+from traceql.cli.info import print_disjoint_recordings, print_summary
 from traceql.cli.options import INPUT, PATH, Part, part_options
-from traceql.cli.progress import load_progress
-from traceql.cli.run_summary import print_disjoint_recordings, print_summary
+from traceql.cli.output import print_status
+from traceql.cli.streams import load_progress
 from traceql.database.database import Database
 from traceql.util.process import hide_pandas
 

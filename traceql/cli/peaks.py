@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from traceql.cli.console import print_text
 from traceql.cli.options import INPUT, PATH, OutputFormat, format_options
-from traceql.cli.output import write_dicts
+from traceql.cli.output import print_text, write_dicts
 from traceql.util.text import one_line
 from traceql.util.units import SIZE
 
 if TYPE_CHECKING:
-    from traceql.database.loading.peaks import PeaksDocument
+    from traceql.database.loading.inputs import PeaksDocument
 
 _DEFAULT_BUFFER_MIB = 512  # of nvbandwidth 0.8
 _TABLES = ("matmul", "memory", "copies", "host", "collectives", "fit")  # plan.limits.tables

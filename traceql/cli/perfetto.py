@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceql.cli.console import print_status
+from traceql.cli.info import warn_if_large_for_perfetto
 from traceql.cli.options import PATH, Part, part_options
-from traceql.cli.run_summary import warn_if_large_for_perfetto
+from traceql.cli.output import print_status
 from traceql.database.database import Database, open_database
 from traceql.result import Result
 from traceql.util.files import is_database
 from traceql.util.text import one_line
 
 if TYPE_CHECKING:
-    from traceql.present.pftrace.alignment import Pair
-    from traceql.present.pftrace.run_view import RunView
+    from traceql.present.pftrace.run_view import Pair, RunView
     from traceql.present.ui.place import Place
     from traceql.present.ui.server import Page, PageServer
 
@@ -228,7 +227,7 @@ def _open_browser(link: str, *, browser: bool, port: int) -> None:
 @contextmanager
 def _open_pair(base: Path, new: Path, step: int | None) -> Iterator["Pair"]:
     """Both runs, aligned at a step of base."""
-    from traceql.present.pftrace.alignment import pair_of
+    from traceql.present.pftrace.run_view import pair_of
 
     with open_database(base) as base_trace, open_database(new) as new_trace:
         yield pair_of(base_trace, new_trace, step)

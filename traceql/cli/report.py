@@ -42,8 +42,8 @@ def report(
     run_part: Part,
 ) -> None:
     """Write a report on where the time went: one self-contained page that works offline."""
-    from traceql.cli.console import print_status
-    from traceql.cli.run_summary import warn_if_large_for_report
+    from traceql.cli.info import warn_if_large_for_report
+    from traceql.cli.output import print_status
     from traceql.database.database import Database
     from traceql.present.report.run_report import page, write_csv, write_json
     from traceql.util.files import atomic_write

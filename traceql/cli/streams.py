@@ -1,13 +1,19 @@
-"""Standard output that is full, closed, or piped into a program that has ended."""
+"""Standard output that may be full or closed, and progress on stderr."""
 
 import io
 import os
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import click
+
+from traceql.util.text import one_line
+from traceql.util.units import SIZE
 
 _STDIN, _STDOUT, _STDERR = range(3)
 
@@ -77,3 +83,96 @@ def _discard_output() -> None:
     """Sends to the null device what the interpreter flushes when it exits."""
     if isinstance(getattr(sys.stdout.buffer, "raw", None), _Output):
         _open_devnull(_STDOUT, os.O_WRONLY)
+
+
+_COMPILING = "compiling Perfetto's trace processor, once per machine (5 to 20 s) ..."
+_NOTICES: dict[str, Callable[[int, int], str]] = {
+    "engine": lambda _count, _total: _COMPILING,
+    "disk": lambda needed, free: (
+        f"needs about {SIZE.text(needed)} of temporary disk space; {SIZE.text(free)} are free"
+    ),
+}
+_FIRST_NOTICE_S = 1.0
+_LABELS = {"files": "reading traces", "database": "writing database"}
+
+
+@contextmanager
+def load_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Yields the callback that `load` reports its progress to."""
+    if not sys.stderr.isatty():
+        yield _print_notice
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True
+    ) as bar:
+        task = bar.add_task(_LABELS["files"], total=None)
+
+        def update(what: str, count: int, total: int) -> None:
+            if what in _NOTICES:
+                bar.console.print(_NOTICES[what](count, total), highlight=False)
+                return
+            bar.update(task, description=_LABELS[what], completed=count, total=total)
+
+        yield update
+
+
+def _print_notice(what: str, count: int, total: int) -> None:
+    if what in _NOTICES:
+        click.echo(_NOTICES[what](count, total), err=True)
+
+
+@contextmanager
+def first_use(database: Path) -> Iterator[Callable[[int, int], None]]:
+    """Prints a line if making tables on their first use takes more than a second."""
+    made = ""
+
+    def update(count: int, total: int) -> None:
+        nonlocal made
+        made = f", {count} of {total}"
+
+    def print_line() -> None:
+        line = f"making tables of {database.name} on their first use{made} ..."
+        click.echo(one_line(line), err=True)
+
+    timer = threading.Timer(_FIRST_NOTICE_S, print_line)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield update
+    finally:
+        timer.cancel()
+
+
+class Throughput:
+    """The rate at which the runs of a lake are added, and the time left."""
+
+    def __init__(self) -> None:
+        self._began = monotonic()
+        self._done = self._total = 0
+
+    def update(self, done_bytes: int, total_bytes: int) -> None:
+        """Takes the bytes of traces that are done; the clock starts when none are."""
+        if not done_bytes:
+            self._began = monotonic()
+        self._done, self._total = done_bytes, total_bytes
+
+    def text(self) -> str:
+        """Share, rate and time left in brackets; empty if all is done or nothing is known."""
+        left, elapsed = self._total - self._done, monotonic() - self._began
+        if not left or not self._done or not elapsed:
+            return ""
+        rate = self._done / elapsed
+        return (
+            f" ({100 * self._done / self._total:.0f}% of {self._total / 1e6:,.0f} MB of traces, "
+            f"{rate / 1e6:,.1f} MB/s, about {_format_duration(left / rate)} left)"
+        )
+
+
+def _format_duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

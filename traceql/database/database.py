@@ -13,8 +13,7 @@ import duckdb
 
 from traceql.database.cache import database_of
 from traceql.database.opening import Excerpt, excerpt_in, opened_database
-from traceql.database.statement import register_frames, relation, result
-from traceql.database.tables import Tables
+from traceql.database.tables import Tables, register_frames, relation, result
 from traceql.database.terminology import Terminology, terminology
 from traceql.errors import DatabaseError, QueryInvalid
 from traceql.result import Result, RowStream, without_statement

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from traceql.result.chart.data import Drawn
+    from traceql.result.chart.encodings import Drawn
 
 
 _NOTEBOOK_WIDTH = 640  # pixels of a chart
@@ -200,7 +200,7 @@ class Result:
 
     def outputs(self) -> Iterator[dict[str, str]]:
         """What a notebook shows: the chart, if there is one, and the first rows, by media type."""
-        from traceql.result.text_table.html import notebook_view
+        from traceql.result.text_table.export import notebook_view
 
         no_picture = ""
         try:

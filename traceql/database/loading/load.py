@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.classification.rules import write_rules
-from traceql.database.loading.database import add_files, create_tables
+from traceql.database.loading.database import add_files, add_profiles, create_tables, read_profiles
 from traceql.database.loading.discovery import profile_files, trace_files, trace_path
 from traceql.database.loading.draft import (
     LOADED,
@@ -23,9 +23,7 @@ from traceql.database.loading.draft import (
     require_no_log,
     workspace,
 )
-from traceql.database.loading.model_config import write_model_config
-from traceql.database.loading.peaks import write_peaks
-from traceql.database.loading.profiles import add_profiles, read_profiles
+from traceql.database.loading.inputs import write_model_config, write_peaks
 from traceql.database.loading.reading import FileRead, prefetched_recordings, read_files
 from traceql.database.loading.run_directory import RunDirectory, run_directories
 from traceql.database.loading.run_files import add_runs

@@ -21,8 +21,7 @@ from traceql.database.loading.discovery import (
     TELEMETRY,
     folders_beside,
 )
-from traceql.database.loading.model_config import described_model
-from traceql.database.loading.peaks import add_peak_file, peaks_document
+from traceql.database.loading.inputs import add_peak_file, described_model, peaks_document
 from traceql.database.loading.run_directory import (
     Metrics,
     RunDirectory,

@@ -16,9 +16,8 @@ from traceql.plan.advise.check import (
     only_gpu,
     only_model,
 )
-from traceql.plan.advise.layouts import Layout, Memory, layouts, memory
+from traceql.plan.advise.layouts import Layout, Memory, Model, layouts, memory, model_named
 from traceql.plan.advise.machine import Machine, machine_named, with_points
-from traceql.plan.advise.models import Model, model_named
 from traceql.plan.advise.prediction import Prediction, Predictor, Requests
 from traceql.plan.advise.ranking import (
     Candidate,

@@ -8,9 +8,8 @@ from pathlib import PurePath
 from typing import Any
 
 from traceql.errors import TraceqlError, UnknownGpu, UnknownModel
-from traceql.plan.advise.layouts import Layout, memory
+from traceql.plan.advise.layouts import Layout, Model, built_in_model, memory
 from traceql.plan.advise.machine import Machine
-from traceql.plan.advise.models import Model, built_in_model
 from traceql.plan.advise.prediction import MeasuredErrors, Predictor, Requests, batch_times
 from traceql.runs.experiment import Experiment
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from traceql.database.loading.peaks import write_peaks
+from traceql.database.loading.inputs import write_peaks
 from traceql.errors import UnknownGpu
 from traceql.plan.limits.collective_time import CollectiveTime, Series, bus_factor
 from traceql.sql.execute import create_sources, make_tables

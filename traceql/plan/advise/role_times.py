@@ -11,9 +11,8 @@ from typing import Any, Protocol
 from traceql.analysis.model.parts import LOGITS, Part, parts
 from traceql.database.database import Database
 from traceql.errors import TraceqlError, UnknownGpu, UnknownModel
-from traceql.plan.advise.layouts import Load
+from traceql.plan.advise.layouts import Load, Model, described, has_layers_of
 from traceql.plan.advise.machine import Machine, Point
-from traceql.plan.advise.models import Model, described, has_layers_of
 
 EXPERTS = frozenset(("experts_gate_up", "experts_down"))
 FIRST_STAGE = frozenset(("embed",))

@@ -1,11 +1,14 @@
-"""The tables of an advice: layouts, and predictions beside measured points."""
+"""The tables of an advice, predictions beside measured points, and the checklist of a run."""
 
 import pyarrow as pa
 
+from traceql.database.database import Database
 from traceql.plan.advise.advice import Advice
 from traceql.plan.advise.check import Check, MeasuredPoint
 from traceql.plan.advise.ranking import Candidate
 from traceql.result import Result
+from traceql.sql.query import Query, queries_in
+from traceql.util.resources import QUERIES
 
 _LAYOUTS = pa.schema({
     "layout": "string", "tp": "int64", "pp": "int64", "dp": "int64", "ep": "bool",
@@ -127,3 +130,25 @@ def _measured(point: MeasuredPoint) -> dict[str, object]:
         "measured_ttft_ns": point.ttft_ns,
         "measured_tokens_per_s": point.tokens_per_s,
     }
+
+
+_ORDER = ("look", "unknown", "ok")
+_SENTENCES = ("item", "evidence", "advice")
+
+
+def items() -> dict[str, Query]:
+    """The queries of the checklist by name."""
+    return queries_in(QUERIES / "advise")
+
+
+def checklist(database: Database) -> Result:
+    """One row per item; what needs attention first. Texts use the terminology of the run."""
+    terms = database.terminology
+    rows = [
+        row | {name: terms(row[name]) for name in _SENTENCES if row[name] is not None}
+        for item in items().values()
+        for row in database.select(item.sql)
+    ]
+    rows.sort(key=lambda row: _ORDER.index(row["state"]))
+    columns = [column.name for column in next(iter(items().values())).head.columns]
+    return Result(pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in columns])))

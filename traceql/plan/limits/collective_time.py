@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from traceql.database.loading.peaks import Collective, PeaksDocument, peaks_document
+from traceql.database.loading.inputs import Collective, PeaksDocument, peaks_document
 from traceql.errors import NotMeasured, PeaksInvalid
 from traceql.util.files import Unusable, read_text
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from traceql.database.loading.peaks import SCHEMA_VERSION, Collective, PeaksDocument, Source
+from traceql.database.loading.inputs import SCHEMA_VERSION, Collective, PeaksDocument, Source
 from traceql.plan.limits.collective_time import bus_factor
 from traceql.util.files import Unusable
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from traceql.database.loading.peaks import (
+from traceql.database.loading.inputs import (
     SCHEMA_VERSION,
     Collective,
     HostCopy,

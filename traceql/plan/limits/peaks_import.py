@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from traceql.database.loading.peaks import SCHEMA_VERSION, PeaksDocument, peaks_document
+from traceql.database.loading.inputs import SCHEMA_VERSION, PeaksDocument, peaks_document
 from traceql.database.loading.run_directory import checked, json_document
 from traceql.errors import PeaksInvalid
 from traceql.plan.limits import nccl_tests, nvbandwidth

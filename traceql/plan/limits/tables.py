@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from traceql.analysis.peaks.rows import SHIPPED, PeakRow, peak_rows
-from traceql.database.loading.peaks import Collective, PeaksDocument, Product
+from traceql.database.loading.inputs import Collective, PeaksDocument, Product
 from traceql.plan.limits.collective_time import COPIES, Series, collective_series
 from traceql.util.files import read_text
 

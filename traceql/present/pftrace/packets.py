@@ -1,8 +1,11 @@
 """Packets of a Perfetto trace: slices and samples, encoded for a batch of rows at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     DebugAnnotation,
@@ -12,16 +15,164 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     TrackEvent,
 )
 
-from traceql.present.pftrace.colours import colour_key
-from traceql.present.pftrace.message_columns import (
-    Fields,
-    constant,
-    fixed64_field,
-    message_field,
-    text_field,
-    varint_field,
+from traceql.result.chart.theme import colour
+from traceql.util.protobuf_wire import (
+    DELIMITED,
+    FIXED64,
+    VARINT,
+    Int64s,
+    Mask,
+    Octets,
+    UInt64s,
+    tag,
+    varints,
 )
-from traceql.util.protobuf_wire import Int64s, Mask, UInt64s
+
+_HUES, _DEGREES, _DARKEST = 360, 40, 40
+_START, _FACTOR = 18652613, 16777619
+_LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", np.uint8).astype(np.int64)
+_SUFFIX = 3  # letters, which is enough for most pairs of a hue and a lightness
+_OWN = {  # without a color in charts
+    "severe": "#C62828", "notable": "#D9A400", "even layer": "#3E8E8E", "odd layer": "#7CBDBD",
+}  # fmt: skip
+_LEAST_CHROMA = 15  # below it, a color counts as grey
+_GREY_HUE = 265  # stands for grey, which the UI does not have: a pale blue
+
+_Hashes = npt.NDArray[np.int64]
+
+
+@cache
+def colour_key(text: str) -> str:
+    """The text, with a suffix for its color in the palette if it has one there."""
+    wanted = _OWN.get(text) or colour(text)
+    if wanted is None:
+        return text
+    hue, lightness = _hue_and_lightness(wanted)
+    hashes = _with_letters(hash_of(f"{text} "))
+    hue_off = np.abs((np.abs(hashes) % _HUES - hue + _HUES / 2) % _HUES - _HUES / 2)
+    lightness_off = np.abs(np.abs(_next(hashes, ord("x"))) % _DEGREES + _DARKEST - lightness)
+    best = int(np.argmin(hue_off + lightness_off))
+    places = np.unravel_index(best, (len(_LETTERS),) * _SUFFIX)
+    return f"{text} {''.join(chr(_LETTERS[place]) for place in places)}"
+
+
+def hash_of(text: str) -> int:
+    """The UI's hash of a text, before it is reduced to a hue or a lightness."""
+    hashes = np.array([_START], np.int64)
+    for letter in text:
+        hashes = _next(hashes, ord(letter))
+    return int(hashes[0])
+
+
+def _with_letters(start: int) -> _Hashes:
+    """The hashes of all suffixes of a text that has the hash `start`, in alphabetical order."""
+    hashes = np.array([start], np.int64)
+    for _ in range(_SUFFIX):
+        hashes = _next(hashes[:, None], _LETTERS).ravel()
+    return hashes
+
+
+def _next(hashes: _Hashes, letters: _Hashes | int) -> _Hashes:
+    """The hashes after one more letter, by JavaScript's arithmetic: a float, cut to 32 bits."""
+    product = (hashes ^ letters).astype(np.float64) * float(_FACTOR)
+    return product.astype(np.int64).astype(np.int32).astype(np.int64)
+
+
+def _hue_and_lightness(hexadecimal: str) -> tuple[float, float]:
+    """Degrees and percent of an sRGB color in CIELUV, on which HSLuv is based."""
+    channels = np.array([int(hexadecimal[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    linear = np.where(channels > 0.04045, ((channels + 0.055) / 1.055) ** 2.4, channels / 12.92)
+    x, y, z = _TO_XYZ @ linear
+    lightness = 116 * np.cbrt(y) - 16 if y > 0.008856 else 903.3 * y
+    total = x + 15 * y + 3 * z
+    u = 13 * lightness * (4 * x / total - _WHITE_U)
+    v = 13 * lightness * (9 * y / total - _WHITE_V)
+    hue = np.degrees(np.arctan2(v, u)) % 360 if np.hypot(u, v) > _LEAST_CHROMA else _GREY_HUE
+    return float(hue), float(lightness)
+
+
+# sRGB with the white point D65.
+_TO_XYZ = np.array(
+    [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+)  # fmt: skip
+_WHITE_U, _WHITE_V = 0.19784, 0.46834
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Fields of every message.
+
+    Attributes:
+        parts: that follow each other: the bytes, a row per message, and which of them are used.
+        sizes: the used bytes of each message.
+    """
+
+    parts: Sequence[tuple[Octets, Mask]]
+    sizes: UInt64s
+
+    def where(self, rows: Mask) -> "Fields":
+        """The same fields in the selected rows; the others are empty."""
+        parts = [(octets, used & rows[:, None]) for octets, used in self.parts]
+        return Fields(parts, self.sizes * rows)
+
+    def to_bytes(self) -> bytes:
+        """The bytes of all rows, one row after the other."""
+        octets, used = (np.concatenate(each, axis=1) for each in zip(*self.parts, strict=True))
+        return bytes(octets[used])
+
+
+def constant(rows: int, content: bytes) -> Fields:
+    """The same bytes in every row."""
+    octets = np.broadcast_to(np.frombuffer(content, np.uint8), (rows, len(content)))
+    used = np.broadcast_to(True, octets.shape)
+    return Fields([(octets, used)], np.full(rows, len(content), np.uint64))
+
+
+def varint_field(number: int, content: UInt64s) -> Fields:
+    return _tagged(number, VARINT, _varints(content))
+
+
+def fixed64_field(number: int, content: npt.NDArray[np.generic]) -> Fields:
+    """A fixed64 or double field, from 64-bit integers or floats."""
+    octets = content.astype(content.dtype.newbyteorder("<")).view(np.uint8).reshape(-1, 8)
+    used = np.broadcast_to(True, octets.shape)
+    return _tagged(number, FIXED64, Fields([(octets, used)], np.full(len(content), 8, np.uint64)))
+
+
+def text_field(number: int, texts: pa.Array) -> Fields:
+    """A string field; empty for NULL."""
+    texts = texts.cast(pa.large_string()).fill_null("")
+    _, offset_buffer, data = texts.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[texts.offset :][: len(texts) + 1]
+    sizes = np.diff(offsets)
+    used = np.arange(int(sizes.max(initial=0))) < sizes[:, None]
+    octets = np.zeros(used.shape, np.uint8)
+    if data is not None:
+        octets[used] = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
+    return message_field(number, Fields([(octets, used)], sizes.astype(np.uint64)))
+
+
+def message_field(number: int, *fields: Fields) -> Fields:
+    """A field whose content is a message with these fields."""
+    content = _concatenated(*fields)
+    return _tagged(number, DELIMITED, _varints(content.sizes), content)
+
+
+def _tagged(number: int, wire_type: int, *content: Fields) -> Fields:
+    return _concatenated(constant(len(content[0].sizes), tag(number, wire_type)), *content)
+
+
+def _concatenated(*fields: Fields) -> Fields:
+    sizes = fields[0].sizes.copy()
+    for each in fields[1:]:
+        sizes += each.sizes
+    return Fields([part for each in fields for part in each.parts], sizes)
+
+
+def _varints(numbers: UInt64s) -> Fields:
+    octets, used = varints(numbers)
+    return Fields([(octets, used)], used.sum(axis=1, dtype=np.uint64))
+
 
 _SEQUENCE = 1
 _IN_SEQUENCE = TracePacket(

@@ -7,13 +7,11 @@ from html import escape
 import pyarrow as pa
 
 from traceql.errors import TraceqlError
-from traceql.present.report.charts import WIDTHS, Pictures
-from traceql.present.report.figure import folded, scrolled
-from traceql.present.report.html_page import html_page
-from traceql.present.report.picture import inline
+from traceql.present.report.charts import WIDTHS, Pictures, inline
+from traceql.present.report.html_page import folded, html_page, scrolled
 from traceql.result import Result
 from traceql.result.chart.drawing import Drawing, Order
-from traceql.result.text_table.html import html_table
+from traceql.result.text_table.export import html_table
 from traceql.runs.history import History
 from traceql.runs.history.lookback import LEAST_POINTS
 from traceql.runs.history.run_history import SHOWN

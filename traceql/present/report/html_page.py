@@ -1,13 +1,17 @@
-"""The frame of all pages: one file with styles and script inside, which opens from disk."""
+"""The HTML of a page: its frame, sections and figures."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
-from traceql.present.report.answers import anchor
-from traceql.present.report.picture import variables
+from traceql.database.database import Database
+from traceql.present.report.answers import Answer, anchor, by_phase, has_phases, ordered_columns
+from traceql.present.report.charts import PageCharts, Pictures, variables
 from traceql.present.report.sections import Section
+from traceql.result import Result
+from traceql.result.text_table.export import html_table
 from traceql.sql.query import Query
 from traceql.util.resources import __version__
 from traceql.util.text import printable
@@ -138,3 +142,88 @@ def format_value(value: float, unit: str) -> str:
     if unit == "percent":
         return f"{value:.1f} <small>%</small>"
     return f"{value:,.0f} <small>{escape(unit)}</small>"
+
+
+_MAX_ROWS = 200  # of a table, because a page is for reading
+_MAX_ROWS_OF_PHASE = 50
+
+
+@dataclass(frozen=True)
+class View:
+    """The rows of a figure for one phase, and the function that waits for their pictures.
+
+    Attributes:
+        phase: empty for all phases.
+        command: how to get the same rows elsewhere.
+    """
+
+    phase: str
+    command: str
+    result: Result
+    pictures: Callable[[], Pictures] | None
+
+
+@dataclass(frozen=True)
+class PendingFigure:
+    """A figure whose charts are being drawn."""
+
+    answer: Answer
+    wide: bool
+    views: tuple[View, ...]
+
+
+def begin_figure(
+    trace: Database, answer: Answer, phases: list[str], charts: PageCharts, *, wide: bool
+) -> PendingFigure:
+    """Begins to draw a figure."""
+
+    def view(phase: str, selection: dict[str, str], result: Result) -> View:
+        name = f"{answer.anchor}-{phase}" if phase else answer.anchor
+        command = answer.command(trace.command_argument, selection)
+        return View(phase, command, result, charts.begin(answer, result, name=name, wide=wide))
+
+    views = [view("", {}, answer.result)]
+    views += [view(*of_phase) for of_phase in by_phase(trace, answer, phases)]
+    return PendingFigure(answer, wide, tuple(views))
+
+
+def figure_html(pending: PendingFigure) -> str:
+    """The figure with its views, of which all but the first are hidden."""
+    answer = pending.answer
+    definition = anchor(answer.query.name)
+    chart = answer.query.head.chart
+    kind = f' data-chart="{chart.kind}"' if chart else ""
+    sums = ' class="of-phases"' if has_phases(answer) else ""
+    return (
+        f'<figure id="{answer.anchor}"{" data-wide" if pending.wide else ""}{kind}{sums}>'
+        f"<figcaption><h3>{escape(answer.title)}</h3>"
+        f'<a href="#define-{definition}" title="What the columns mean">definition</a></figcaption>'
+        f"{''.join(_view(answer, view) for view in pending.views)}</figure>"
+    )
+
+
+def _view(answer: Answer, view: View) -> str:
+    pictures = view.pictures() if view.pictures else None
+    is_drawn = bool(pictures and not pictures.missing)
+    rows = len(view.result)
+    max_rows = _MAX_ROWS_OF_PHASE if view.phase else _MAX_ROWS
+    texts = {column.name: column.text for column in answer.query.head.columns}
+    shown = view.result.head(max_rows).select(ordered_columns(answer))
+    table = html_table(shown.arrow(), texts=texts)
+    if rows > max_rows:
+        table += f'<p class="more">First {max_rows} of {rows:,} rows.</p>'
+    table = scrolled(table, answer.title)
+    if is_drawn and not answer.figure.unfolded:
+        table = folded(table, f"{rows:,} row{'' if rows == 1 else 's'}")
+    hidden = f' data-phase="{view.phase}" hidden' if view.phase else ""
+    command = f"<code>{escape(view.command)}</code>"
+    return f'<div class="view"{hidden}>{pictures.html if pictures else ""}{table}{command}</div>'
+
+
+def scrolled(table: str, title: str) -> str:
+    region = f'role="region" aria-label="{escape(title)}"'
+    return f'<div class="scroll" tabindex="0" {region}>{table}</div>'
+
+
+def folded(table: str, summary: str) -> str:
+    return f"<details><summary>{summary}</summary>{table}</details>"

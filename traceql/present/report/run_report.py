@@ -13,9 +13,11 @@ from traceql.analysis.findings.catalog import evidence_command, nothing_found, s
 from traceql.database.database import Database
 from traceql.present.report.answers import Answer, answers, selectable_phases, wide_figures
 from traceql.present.report.charts import PageCharts
-from traceql.present.report.figure import PendingFigure, begin_figure, figure_html
 from traceql.present.report.html_page import (
+    PendingFigure,
+    begin_figure,
     definitions_html,
+    figure_html,
     format_value,
     html_page,
     section_html,

@@ -10,7 +10,7 @@ from traceql.errors import TraceqlError
 from traceql.result import Result
 
 if TYPE_CHECKING:
-    from traceql.present.pftrace.alignment import Pair
+    from traceql.present.pftrace.run_view import Pair
 
 # The view before and after an interval, in percent of its length. When the UI selects a
 # slice it zooms out to five times the slice, unless twice the slice is visible and off-center.

@@ -9,21 +9,19 @@ import altair as alt
 import pandas as pd
 import pyarrow as pa
 
-from traceql.result.chart.data import (
-    axis_title,
-    chart_of,
-    field_of,
-    in_display_units,
-    layered,
-    readable,
-)
 from traceql.result.chart.encodings import (
     SHARE_OF_LABELS,
     across,
+    axis_title,
     beside_labels,
+    chart_of,
     coloured,
+    field_of,
     hover,
+    in_display_units,
     is_wide,
+    layered,
+    readable,
     row_axis,
 )
 from traceql.result.chart.theme import CONFIG, INK, PAPER, QUIET, ROW_HEIGHT

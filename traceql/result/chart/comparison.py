@@ -12,14 +12,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from traceql.result.chart.data import axis_title, chart_of, in_display_units, layered
 from traceql.result.chart.encodings import (
     LETTER,
     MARGIN,
     across,
+    axis_title,
     beside_labels,
+    chart_of,
     coloured,
     hover,
+    in_display_units,
+    layered,
     percent,
     row_axis,
     signed,

@@ -12,9 +12,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from traceql.result.chart.axes import NUMBER, MeasuredAxis, in_rows, measured_axis, named, row_of
-from traceql.result.chart.data import axis_title, chart_of, in_display_units, layered
-from traceql.result.chart.encodings import coloured, hover
+from traceql.result.chart.encodings import (
+    axis_title,
+    chart_of,
+    coloured,
+    hover,
+    in_display_units,
+    layered,
+)
+from traceql.result.chart.plane import NUMBER, MeasuredAxis, in_rows, measured_axis, named, row_of
 from traceql.result.chart.theme import CONFIG, PAPER, QUIET, in_order
 
 # The columns of one unit, and their channels.

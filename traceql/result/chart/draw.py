@@ -17,12 +17,11 @@ from traceql.errors import QueryInvalid, TraceqlError
 from traceql.result.chart.bars import bar, parts, spans, stacked
 from traceql.result.chart.comparison import dumbbell, forest
 from traceql.result.chart.curves import curve
-from traceql.result.chart.data import Drawn, column_label, with_joined_rows, with_labels
 from traceql.result.chart.drawing import Specified, can_be_drawn, notebook_drawing
+from traceql.result.chart.encodings import Drawn, column_label, with_joined_rows, with_labels
 from traceql.result.chart.front import front
-from traceql.result.chart.heatmap import delta, deviation, heatmap
 from traceql.result.chart.history import history
-from traceql.result.chart.line_and_point import line, point
+from traceql.result.chart.line_point_heatmap import delta, deviation, heatmap, line, point
 from traceql.result.chart.roofline import roofline
 from traceql.result.chart.theme import CONFIG, UNKNOWN
 from traceql.result.chart.timeline import flame, timeline

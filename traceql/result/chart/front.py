@@ -12,17 +12,19 @@ import altair as alt
 import pandas as pd
 import pyarrow as pa
 
-from traceql.result.chart.axes import (
+from traceql.result.chart.encodings import axis_title, chart_of, coloured, hover, layered
+from traceql.result.chart.plane import (
+    Box,
     MeasuredAxis,
+    Place,
+    Point,
     are_far_apart,
     in_rows,
     measured_axis,
     named,
+    places,
     row_of,
 )
-from traceql.result.chart.data import axis_title, chart_of, layered
-from traceql.result.chart.encodings import coloured, hover
-from traceql.result.chart.placing import Box, Place, Point, places
 from traceql.result.chart.theme import CONFIG, INK, QUIET
 
 _HEIGHT = 250  # pixels of a panel

@@ -12,8 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.result.chart.data import chart_of, in_display_units, layered
-from traceql.result.chart.encodings import hover
+from traceql.result.chart.encodings import chart_of, hover, in_display_units, layered
 from traceql.result.chart.theme import CONFIG, INK, PAPER, QUIET, RULE, SEQUENCE
 
 _HEIGHT = 170  # pixels of a panel

@@ -15,11 +15,28 @@ import pandas as pd
 import pyarrow as pa
 
 from traceql.errors import QueryInvalid
-from traceql.result.chart.axes import Powers, powers_of_ten
-from traceql.result.chart.data import axis_title, chart_of, in_display_units, layered
-from traceql.result.chart.encodings import across, coloured, hover, upward
-from traceql.result.chart.line_and_point import area
-from traceql.result.chart.placing import LETTER, Box, Place, Point, boxes, overlapping, places
+from traceql.result.chart.encodings import (
+    across,
+    axis_title,
+    chart_of,
+    coloured,
+    hover,
+    in_display_units,
+    layered,
+    upward,
+)
+from traceql.result.chart.line_point_heatmap import area
+from traceql.result.chart.plane import (
+    LETTER,
+    Box,
+    Place,
+    Point,
+    Powers,
+    boxes,
+    overlapping,
+    places,
+    powers_of_ten,
+)
 from traceql.result.chart.theme import CONFIG, INK, PAPER, QUIET
 
 _GIGA_OF_TERA = 1e3

@@ -11,8 +11,16 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.result.chart.data import axis_title, chart_of, in_display_units
-from traceql.result.chart.encodings import across, beside_labels, coloured, hover, row_axis
+from traceql.result.chart.encodings import (
+    across,
+    axis_title,
+    beside_labels,
+    chart_of,
+    coloured,
+    hover,
+    in_display_units,
+    row_axis,
+)
 from traceql.result.chart.theme import AROUND_HOST_EVENTS, HOST_EVENTS, PAPER
 
 _MOST_BARS = 1_000

@@ -17,16 +17,19 @@ import altair as alt
 import pandas as pd
 import pyarrow as pa
 
-from traceql.result.chart.data import axis_title, chart_of, in_display_units, layered
 from traceql.result.chart.encodings import (
     SHARE_OF_LABELS,
     Area,
     across,
+    axis_title,
     beside,
     beside_labels,
+    chart_of,
     coloured,
     hover,
+    in_display_units,
     label_marks,
+    layered,
     percent,
     signed,
 )

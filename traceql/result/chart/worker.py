@@ -18,9 +18,9 @@ import vl_convert
 from altair.utils.schemapi import debug_mode
 
 from traceql.errors import TraceqlError, reason
-from traceql.result.chart.data import Drawn
 from traceql.result.chart.draw import drawn
 from traceql.result.chart.drawing import Order, Specified
+from traceql.result.chart.encodings import Drawn
 from traceql.util.text import printable
 
 _STAND_IN = "\ue000"  # a character of Unicode's private use that replaces <

@@ -18,8 +18,7 @@ from math import isfinite
 from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
-from traceql.result.text_table.texts import is_sentence, places
-from traceql.result.text_table.values import plain, python_values
+from traceql.result.text_table.values import is_sentence, places, plain, python_values
 from traceql.util.text import one_line, shortened
 from traceql.util.units import SIZE, TIME, Scale, Unit, display_unit, named_scale
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from traceql.result.text_table.columns import UNIT, VALUES, DisplayColumn
-from traceql.result.text_table.texts import is_sentence, places, without_middle, wrapped
+from traceql.result.text_table.values import is_sentence, places, without_middle, wrapped
 
 _GAPS = (3, 2)  # places between columns, where there is room and where there is not
 # The fewest places that a text may be cut or wrapped to: at least, as a part of the room, at most.

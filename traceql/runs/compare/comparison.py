@@ -14,8 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.database.opening import attach_flat
-from traceql.database.statement import require_select, result
-from traceql.database.tables import complete_database
+from traceql.database.tables import complete_database, require_select, result
 from traceql.database.terminology import Terminology, terminology
 from traceql.errors import QueryInvalid, TraceqlError
 from traceql.result import Result, as_html, display_in_notebook

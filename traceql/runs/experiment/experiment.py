@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from traceql.database.opening import opened_database
-from traceql.database.statement import require_select, result
+from traceql.database.tables import require_select, result
 from traceql.errors import TraceNotFound, TraceqlError
 from traceql.result import Result
 from traceql.runs.experiment.documents import read_plan

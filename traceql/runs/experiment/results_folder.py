@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from traceql.database.loading.discovery import PEAKS
-from traceql.database.loading.peaks import peaks_document
+from traceql.database.loading.inputs import peaks_document
 from traceql.runs.experiment.documents import (
     EngineDocument,
     PlanDocument,

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from traceql.database.statement import relation, require_select, result
+from traceql.database.tables import relation, require_select, result
 from traceql.errors import LakeError, QueryInvalid, RunNotFound
 from traceql.result import Result, RowStream, without_statement
 from traceql.runs.compare.verdict import LEAST_RUNS, interval_place
