@@ -248,7 +248,7 @@ def holds_both(pair: Pair, folder: Path) -> None:
     arrows: list[Row] = []
     samples: list[Row] = []
     for run in (pair.base, pair.new):
-        file = export_perfetto(run.trace, folder / "one.pftrace")
+        file = export_perfetto(run.database, folder / "one.pftrace")
         by = run.shift_ns
         with open_trace_processor(file) as tp:
             slices += [
@@ -280,7 +280,7 @@ def test_a_slice_finds_its_row_in_the_database_of_its_run(
     assert {row[0] for row in found} == {"base", "new"}
     for label, _, ts, dur, name, _, sql in found:
         run = pair.base if label == "base" else pair.new
-        (row,) = run.trace.sql(sql)
+        (row,) = run.database.sql(sql)
         assert (row["ts"] + run.shift_ns, row["dur"], row["name"]) == (ts, dur, name)
 
 

@@ -4,7 +4,6 @@ import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
@@ -134,26 +133,16 @@ class Run(Database):
         Raises:
             TraceqlError: there is no such place, or the port is in use.
         """
-        from traceql.present.pftrace import export_perfetto
-        from traceql.present.ui.place import place_of_finding, place_of_step
-        from traceql.present.ui.server import (
-            PORT,
-            PageServer,
-            offline_page,
-            online_page,
-            open_groups,
-        )
+        from traceql.present.pftrace import RunView
+        from traceql.present.ui import server as ui
+        from traceql.present.ui.place import place_of
 
-        place = None if step is None else place_of_step(self, step, layer)
-        if finding is not None:
-            place = place_of_finding(self, finding)
-        page_of = offline_page if offline else online_page
+        place = place_of(self, step, layer, finding)
+        page_of = ui.offline_page if offline else ui.online_page
         with (
-            PageServer(0 if offline else PORT) as server,
-            TemporaryDirectory(prefix="traceql-") as folder,
+            ui.PageServer(0 if offline else ui.PORT) as server,
+            ui.enriched_page(server, page_of, [RunView(self)], place) as page,
         ):
-            file = export_perfetto(self, Path(folder) / f"{self.path.stem}.pftrace")
-            page = page_of(file, server.address, place, open_groups(place))
             print(page.link)  # where no browser opens, as over SSH
             webbrowser.open(page.link)
             server.serve(page.site)

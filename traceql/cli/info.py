@@ -72,45 +72,47 @@ _MAX_LETTERS = 1_000  # of a line; names in traces have any length
 _MARKS = {"severe": "✗", "notable": "!"}
 
 
-def print_run(trace: Database) -> None:
+def print_run(database: Database) -> None:
     """Prints what ran, on what, for how long, and its steps by phase."""
-    facts = {row["fact"]: row["value"] for row in trace.query("overview.recording")}
+    facts = {row["fact"]: row["value"] for row in database.query("overview.recording")}
     if "ranks" in facts:
         facts["ranks"] = f"ranks: {facts['ranks']}"
     if about := " · ".join(facts[name] for name in _FACTS if name in facts):
         print_text(one_line(about), hanging="  ", bold=True)
     if "timeline" in facts:
         return
-    recorded = trace.select(_RECORDED).rows()[0]["ms"]
+    recorded = database.select(_RECORDED).rows()[0]["ms"]
     phases = [
         f"{row['steps']:,} {row['phase']}" + (f" ({row['ms']:,.1f} ms)" if row["ms"] else "")
-        for row in trace.select(_PHASES)
+        for row in database.select(_PHASES)
     ]
-    parts = [f"{recorded:,.1f} ms recorded" if recorded else trace.terminology("no GPU activity")]
+    parts = [
+        f"{recorded:,.1f} ms recorded" if recorded else database.terminology("no GPU activity")
+    ]
     parts += [f"steps: {', '.join(phases)}"] if phases else []
     print_text("; ".join(parts), hanging="  ")
 
 
-def print_findings(trace: Database, database: Path) -> None:
+def print_findings(database: Database) -> None:
     """Prints the findings: headline, saving, the command that shows the evidence, advice."""
-    findings = trace.query("overview.findings").rows()
+
+    def short(text: str) -> str:
+        return shortened(one_line(text), _MAX_LETTERS)
+
+    findings = database.query("overview.findings").rows()
     if not findings:
-        print_text(f"no findings: {nothing_found(trace)}", hanging="  ")
+        print_text(f"no findings: {nothing_found(database)}", hanging="  ")
     for row in findings:
-        print_text(_short(row["finding"]), before=f"{_MARKS[row['severity']]} ", bold=True)
+        print_text(short(row["finding"]), before=f"{_MARKS[row['severity']]} ", bold=True)
         if row["saving_ns"] is not None:
-            print_text(_short(saving(row)), before="    save ")
-        print_command(_short(evidence_command(row, quote(str(database)))), before="    see  ")
-        print_text(_short(row["advice"]), before="    try  ")
+            print_text(short(saving(row)), before="    save ")
+        print_command(short(evidence_command(row, quote(str(database.path)))), before="    see  ")
+        print_text(short(row["advice"]), before="    try  ")
 
 
-def _short(text: str) -> str:
-    return shortened(one_line(text), _MAX_LETTERS)
-
-
-def print_summary(trace: Database, database: Path) -> None:
+def print_summary(database: Database) -> None:
     """Prints a line of counts, and a line about the ledger."""
-    (row,) = trace.select(_COUNTS).rows()
+    (row,) = database.select(_COUNTS).rows()
     counts = ["no trace"]
     if row["ranks"]:
         least = "at least " if row["at_least"] else ""
@@ -118,15 +120,15 @@ def print_summary(trace: Database, database: Path) -> None:
         counts = [
             f"{row['ranks']} of {least}{format_count(row['world_size'], 'rank')}",
             format_count(row["slices"], "slice"),
-            trace.terminology(activities),
+            database.terminology(activities),
             format_count(row["steps"], "step"),
         ]
     if row["profiled"]:
         counts.append(format_count(row["profiled"], "profiled launch", "profiled launches"))
-    print_text(one_line(f"{database}: {', '.join(counts)}"), hanging="  ")
+    print_text(one_line(f"{database.path}: {', '.join(counts)}"), hanging="  ")
     if row["ranks"] and not row["slices"]:
         print_text("! no events: was the profiler stopped before anything ran?", hanging="  ")
-    ledger = "ledger of the whole run" if trace.excerpt_info else "ledger"
+    ledger = "ledger of the whole run" if database.excerpt_info else "ledger"
     if row["failed"]:
         verdict = f"✗ {ledger}: {row['failed']} of {row['checks']} checks FAILED"
     else:
@@ -134,14 +136,14 @@ def print_summary(trace: Database, database: Path) -> None:
         verdict = f"✓ {ledger}: {held}, nothing was lost"
     if row["other_pct"] is not None:
         verdict += f"; {row['other_pct']:.2f}% of GPU time is unclassified (other)"
-    print_text(trace.terminology(verdict), hanging="  ")
+    print_text(database.terminology(verdict), hanging="  ")
     if row["failed"]:
-        print_query(trace, "quality.ledger", failed=True)
+        print_query(database, "quality.ledger", failed=True)
 
 
-def print_disjoint_recordings(trace: Database) -> None:
+def print_disjoint_recordings(database: Database) -> None:
     """Prints a warning if ranks were recorded at other times than the lowest rank."""
-    apart = trace.select(f"FROM ({source_text(_DISJOINT)}) ORDER BY rank").rows()
+    apart = database.select(f"FROM ({source_text(_DISJOINT)}) ORDER BY rank").rows()
     if apart:
         ranks = ", ".join(str(row["rank"]) for row in apart)
         seconds = min(row["apart_ns"] for row in apart) / 1e9
@@ -159,16 +161,14 @@ REPORT_KERNELS = 2_000_000
 _SMALLER = "choose a part of the run with --steps, --from and --to, or --sample"
 
 
-def warn_if_large_for_perfetto(trace: Database) -> None:
-    slices = trace.select("SELECT COUNT(*) AS slices FROM slice").rows()[0]["slices"]
-    if slices > PERFETTO_SLICES:
-        print_status(f"{slices:,} slices are too many for the Perfetto UI in a browser; {_SMALLER}")
-
-
-def warn_if_large_for_report(trace: Database) -> None:
-    kernels = trace.select("SELECT COUNT(*) AS kernels FROM kernel").rows()[0]["kernels"]
-    if kernels > REPORT_KERNELS:
-        print_status(f"a report on {kernels:,} kernels takes minutes; {_SMALLER}")
+def warn_if_large(database: Database, *, for_perfetto: bool) -> None:
+    """Warns that the Perfetto UI, or else the report, will take minutes."""
+    table, most = ("slice", PERFETTO_SLICES) if for_perfetto else ("kernel", REPORT_KERNELS)
+    rows = database.select(f"SELECT COUNT(*) AS rows FROM {table}").rows()[0]["rows"]
+    if rows > most and for_perfetto:
+        print_status(f"{rows:,} slices are too many for the Perfetto UI in a browser; {_SMALLER}")
+    elif rows > most:
+        print_status(f"a report on {rows:,} kernels takes minutes; {_SMALLER}")
 
 
 _FILES = "SELECT rank, path, format, reader, size_bytes FROM trace ORDER BY rank"
@@ -250,23 +250,19 @@ def info(database: Path, output_format: OutputFormat) -> None:
         trace.make(("overview.recording", "overview.findings", "overview.run"))
         print_run(trace)
         click.echo()
-        print_findings(trace, database)
-        _print_contents(trace)
+        print_findings(trace)
+        files = trace.select(_FILES)
+        print_query(trace, "overview.run" if len(files) else "ncu.profile")
+        if len(models := trace.select(_MODELS)):
+            print_table(models)
+        for row in trace.select(_WITHOUT_LAYERS):
+            print_text(f"No layers were found on rank {row['ranks']}: {row['reason']}.")
+        for rows in (files, trace.select(_PROFILES)):
+            if len(rows):
+                print_table(rows)
         click.echo()
-        print_summary(trace, database)
+        print_summary(trace)
         print_command(f"traceql run quality.ledger {quote(str(database))}", before="    see  ")
-
-
-def _print_contents(trace: Database) -> None:
-    files = trace.select(_FILES)
-    print_query(trace, "overview.run" if len(files) else "ncu.profile")
-    if len(models := trace.select(_MODELS)):
-        print_table(models)
-    for row in trace.select(_WITHOUT_LAYERS):
-        print_text(f"No layers were found on rank {row['ranks']}: {row['reason']}.")
-    for rows in (files, trace.select(_PROFILES)):
-        if len(rows):
-            print_table(rows)
 
 
 @click.command()
@@ -289,27 +285,26 @@ def check(database: Path, checks: tuple[Path, ...]) -> None:
         if (part := trace.excerpt_info) is not None:
             raise TraceqlError(f"{database} is an excerpt; check the whole run, {part.source}")
         results = [
-            _run_check(trace, database, Query(path))
+            _run_check(trace, Query(path))
             for folder in (CHECKS, *checks)
             for path in sorted(folder.glob("*.sql"))
         ]
     sys.exit(0 if all(results) else 1)
 
 
-def _run_check(trace: Database, database: Path, query: Query) -> bool:
+def _run_check(database: Database, query: Query) -> bool:
     """Prints whether a check passes, and its first violations."""
-    found = trace.select(query.sql)
+    found = database.select(query.sql)
     count = len(found)
     if not count:
         print_text(one_line(f"✓ {query.name}: pass"), hanging="  ")
         return True
-    rows = f"{count:,} row{'' if count == 1 else 's'}"
-    print_text(one_line(f"✗ {query.name}: FAILED, {rows}"), hanging="  ")
+    print_text(one_line(f"✗ {query.name}: FAILED, {format_count(count, 'row')}"), hanging="  ")
     print_text(one_line(query.head.summary), before="  ")
     print_table(found.head(_MAX_VIOLATIONS))
     if count > _MAX_VIOLATIONS:
         print_text(f"{_MAX_VIOLATIONS} of {count:,} rows; for all of them:")
-        sql = f"traceql sql {quote(str(database))} - < {quote(str(query.path))}"
+        sql = f"traceql sql {quote(str(database.path))} - < {quote(str(query.path))}"
         print_command(sql, before="  ")
     return False
 
@@ -337,9 +332,9 @@ def demo(output: Path) -> None:
     with load_progress() as done:
         load([EXAMPLE_TRACE], output, done=done)
     with Database(output) as trace:
-        print_findings(trace, output)
+        print_findings(trace)
         click.echo()
-        print_summary(trace, output)
+        print_summary(trace)
         for question, query, parameters in _DEMO_QUERIES:
             options = "".join(f" --{name} {value}" for name, value in parameters.items())
             click.secho(f"\n{question}", bold=True)

@@ -126,7 +126,7 @@ def load(
     for other in loaded.others:
         print_status(f"skipped: {other}")
     with Database(loaded.database) as trace:
-        print_summary(trace, loaded.database)
+        print_summary(trace)
         print_disjoint_recordings(trace)
 
 

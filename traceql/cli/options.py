@@ -171,10 +171,10 @@ class Part:
 
         return parse_selection(self.start, self.end, self.steps, self.sample)
 
-    def excerpt_of(self, trace: "Database") -> AbstractContextManager["Database"]:
+    def excerpt_of(self, database: "Database") -> AbstractContextManager["Database"]:
         """The part of the trace, open within the block; the trace itself without options."""
         choice = self.choice
-        return nullcontext(trace) if choice is None else trace.excerpt_of(choice)
+        return nullcontext(database) if choice is None else database.excerpt_of(choice)
 
 
 def part_options_except(*excluded: str) -> Callable[[_Command], _Command]:

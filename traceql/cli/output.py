@@ -151,7 +151,7 @@ class TableStyle:
 
 
 def write_rows(
-    trace: Database,
+    database: Database,
     sql: str,
     parameters: dict[str, Any] | None,
     output_format: OutputFormat,
@@ -165,7 +165,9 @@ def write_rows(
         public: the statement is the user's, and sees only the public tables.
     """
     return write_stream(
-        lambda rows: trace.batches(sql, parameters, rows=rows, public=public), output_format, style
+        lambda rows: database.batches(sql, parameters, rows=rows, public=public),
+        output_format,
+        style,
     )
 
 
@@ -260,24 +262,26 @@ def _print_truncated(printed: int, rows: int, option: str) -> None:
     print_text(f"{printed:,} of {rows:,} rows; {option} for all", err=True)
 
 
-def print_query(trace: Database, query: str, **parameters: Any) -> None:
+def print_query(database: Database, query: str, **parameters: Any) -> None:
     """Prints the table of a query, and how to see its hidden columns and rows."""
-    found = query_named(query, trace.queries)
+    found = query_named(query, database.queries)
     options = "".join(
         f" --{name}" if value is True else f" --{name} {value}"
         for name, value in parameters.items()
     )
-    result = trace.query(query, **parameters)
-    command = one_line(f"traceql run {query} {quote(str(trace.path))}{options} {_ALL_COLUMNS}")
+    result = database.query(query, **parameters)
+    command = one_line(f"traceql run {query} {quote(str(database.path))}{options} {_ALL_COLUMNS}")
     print_table(result, keys=found.head.keys, all_columns=command)
-    print_if_limited(trace, query, bound(found, parameters), len(result))
+    print_if_limited(database, query, bound(found, parameters), len(result))
 
 
-def print_if_limited(trace: Database, query: str, parameters: dict[str, Any], printed: int) -> None:
+def print_if_limited(
+    database: Database, query: str, parameters: dict[str, Any], printed: int
+) -> None:
     """Prints the number of all rows, if the limit of the query left some out."""
     if printed and printed == parameters.get(LIMIT):
         sys.stdout.flush()  # show the table while the rows are counted
-        if (total := trace.count(query, **parameters)) > printed:
+        if (total := database.count(query, **parameters)) > printed:
             _print_truncated(printed, total, "--limit 0")
 
 

@@ -2,15 +2,14 @@
 
 import os
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
 
-from traceql.cli.info import warn_if_large_for_perfetto
+from traceql.cli.info import warn_if_large
 from traceql.cli.options import PATH, Part, part_options
 from traceql.cli.output import print_status
 from traceql.database.database import Database, open_database
@@ -19,14 +18,9 @@ from traceql.util.files import is_database
 from traceql.util.text import one_line
 
 if TYPE_CHECKING:
-    from traceql.present.pftrace.run_view import Pair, RunView
+    from traceql.present.pftrace.run_view import Pair
     from traceql.present.ui.place import Place
-    from traceql.present.ui.server import Page, PageServer
-
-    MakePage = Callable[[Path, str, Place | None, Sequence[str]], Page]
-
-_RANKS = r"^rank \d"
-_NAME_LETTERS = 30  # of each run in the name of a file, whose length is limited
+    from traceql.present.ui.server import MakePage, Page, PageServer
 
 
 @click.command()
@@ -89,38 +83,42 @@ def ui(
         raise click.UsageError("--rank needs --raw, because the enriched trace has all ranks")
     if finding is not None and (raw or step is not None):
         raise click.UsageError("--finding chooses the place itself; omit --raw and --step")
-    server, make_page = _page_server(offline=offline)
-    if new is not None:
-        from traceql.present.ui.place import place_of_pair
+    from traceql.present.ui.place import place_of, place_of_pair
+    from traceql.present.ui.server import enriched_page
 
-        with server, _open_pair(path, new, step) as pair, _export([pair.base, pair.new]) as file:
-            _print_alignment(pair, path, new)
-            page = make_page(file, server.address, place_of_pair(pair), _groups_of_pair(pair))
-            _serve(server, page, browser=browser)
-    elif raw:
-        with server, _raw_file(path, rank, step, layer) as (file, place):
-            _serve(server, make_page(file, server.address, place, ()), browser=browser)
-    else:
-        from traceql.present.ui.place import place_of_finding, place_of_step
+    server, page_of = _page_server(offline=offline)
+    with server:
+        if new is not None:
+            with _open_pair(path, new, step) as pair:
+                # Only the rank of the aligned steps is not collapsed: both runs fit on a screen.
+                at = pair.alignment.at
+                groups = [r"^rank \d"]
+                if not isinstance(at, str):
+                    groups = [rf"^rank {rank} " for rank in sorted({one.rank for one in at})]
+                runs, place = [pair.base, pair.new], place_of_pair(pair)
+                with enriched_page(server, page_of, runs, place, groups) as page:
+                    _print_alignment(pair, path, new)
+                    _serve(server, page, browser=browser)
+        elif raw:
+            with _raw_file(path, rank, step, layer) as (file, place):
+                _serve(server, page_of(file, server.address, place, ()), browser=browser)
+        else:
+            with open_database(path) as whole, run_part.excerpt_of(whole) as database:
+                place = place_of(database, step, layer, finding)
+                _serve_enriched(database, place, server, page_of, browser=browser)
 
-        with server, open_database(path) as whole, run_part.excerpt_of(whole) as trace:
-            place = None if step is None else place_of_step(trace, step, layer)
-            if finding is not None:
-                place = place_of_finding(trace, finding)
-            _serve_enriched(trace, place, server, make_page, browser=browser)
 
-
-def open_slowest_row(trace: Database, query: str, result: Result) -> None:
+def open_slowest_row(database: Database, query: str, result: Result) -> None:
     """Opens the enriched trace at the slowest row of a query's result."""
     from traceql.present.ui.place import place_of_row, slowest_row
 
     row = slowest_row(query, result)
-    place = place_of_row(trace, query, row)
+    place = place_of_row(database, query, row)
     values = "  ".join(f"{name}={value}" for name, value in row.items() if value is not None)
     click.echo(one_line(values))
-    server, make_page = _page_server(offline=False)
+    server, page_of = _page_server(offline=False)
     with server:
-        _serve_enriched(trace, place, server, make_page, browser=True)
+        _serve_enriched(database, place, server, page_of, browser=True)
 
 
 @contextmanager
@@ -128,7 +126,7 @@ def _raw_file(
     path: Path, rank: int | None, step: int | None, layer: int | None
 ) -> Iterator[tuple[Path, "Place | None"]]:
     """The file of a rank, and the place in it to zoom to; a trace file needs no load for that."""
-    from traceql.present.ui.place import place_of_step
+    from traceql.present.ui.place import place_of
     from traceql.present.ui.trace_file import raw_file
     from traceql.readers.registry import opens_in_perfetto
 
@@ -137,7 +135,7 @@ def _raw_file(
         yield path, None
         return
     with open_database(path) as trace:
-        place = None if step is None else place_of_step(trace, step, layer)
+        place = place_of(trace, step, layer, None)
         with raw_file(trace, rank) as (file, to_file_ns):
             yield file, place and place.shifted(to_file_ns)
 
@@ -161,42 +159,35 @@ def _page_server(*, offline: bool) -> tuple["PageServer", "MakePage"]:
 
 
 def _serve_enriched(
-    trace: Database,
+    database: Database,
     place: "Place | None",
     server: "PageServer",
-    make_page: "MakePage",
+    page_of: "MakePage",
     *,
     browser: bool,
 ) -> None:
     from traceql.present.pftrace import RunView
-    from traceql.present.ui.server import open_groups
+    from traceql.present.ui.server import enriched_page
 
-    with _export([RunView(trace)]) as file:
-        _serve(server, make_page(file, server.address, place, open_groups(place)), browser=browser)
-
-
-def _groups_of_pair(pair: "Pair") -> tuple[str, ...]:
-    """Only the rank of the aligned steps is not collapsed, so that both runs fit on a screen."""
-    at = pair.alignment.at
-    if isinstance(at, str):
-        return (_RANKS,)
-    return tuple(rf"^rank {rank} " for rank in sorted({step.rank for step in at}))
-
-
-@contextmanager
-def _export(runs: Sequence["RunView"]) -> Iterator[Path]:
-    """An enriched trace in a temporary file; the page shows its name."""
-    from traceql.present.pftrace import export_runs
-
-    stems = [run.trace.path.stem for run in runs]
-    name = stems[0] if len(stems) == 1 else "-and-".join(stem[:_NAME_LETTERS] for stem in stems)
-    with TemporaryDirectory(prefix="traceql-") as folder:
-        yield export_runs(runs, Path(folder) / f"{name}.pftrace")
+    with enriched_page(server, page_of, [RunView(database)], place) as page:
+        _serve(server, page, browser=browser)
 
 
 def _serve(server: "PageServer", page: "Page", *, browser: bool) -> None:
-    """Serves until the page has the trace, or until Ctrl-C; the Perfetto UI always until Ctrl-C."""
-    _open_browser(page.link, browser=browser, port=server.server_port)
+    """Serves until the page has the trace, or until Ctrl-C; the Perfetto UI always until Ctrl-C.
+
+    Opens the browser; over SSH, prints how to open the page on the user's own machine.
+    """
+    connection = os.environ.get("SSH_CONNECTION", "").split()
+    if connection:
+        host = f"{os.environ.get('USER', 'user')}@{connection[2]}"
+        other_port = f"-p {connection[3]} " if connection[3:] not in ([], ["22"]) else ""
+        port = server.server_port
+        forward = f"ssh {other_port}-L {port}:localhost:{port} {host}"
+        click.echo(f"On your own machine:  {forward}\nthen open", err=True)
+    click.echo(page.link)
+    if browser and not connection:
+        webbrowser.open(page.link)
     print_status(
         "Serving the trace and the Perfetto UI to this machine only, until you press Ctrl-C."
         if page.site.last is None
@@ -208,20 +199,6 @@ def _serve(server: "PageServer", page: "Page", *, browser: bool) -> None:
         print_status("stopped")
     else:
         print_status("The page has the trace.")
-
-
-def _open_browser(link: str, *, browser: bool, port: int) -> None:
-    """Opens the browser; over SSH, prints how to open the page on the user's own machine."""
-    connection = os.environ.get("SSH_CONNECTION", "").split()
-    if connection:
-        host = f"{os.environ.get('USER', 'user')}@{connection[2]}"
-        other_port = f"-p {connection[3]} " if connection[3:] not in ([], ["22"]) else ""
-        forward = f"ssh {other_port}-L {port}:localhost:{port} {host}"
-        click.echo(f"On your own machine:  {forward}", err=True)
-        click.echo("then open", err=True)
-    click.echo(link)
-    if browser and not connection:
-        webbrowser.open(link)
 
 
 @contextmanager
@@ -280,7 +257,7 @@ def perfetto(path: Path, new: Path | None, step: int | None, output: Path, run_p
         )
     if new is None:
         with open_database(path) as whole, run_part.excerpt_of(whole) as trace:
-            warn_if_large_for_perfetto(trace)
+            warn_if_large(trace, for_perfetto=True)
             export_perfetto(trace, output)
     else:
         with _open_pair(path, new, step) as pair:

@@ -185,23 +185,23 @@ class _Queries(QueryGroup):
 
 
 def _write_query(
-    trace: Database, query: Query, parameters: dict[str, Any], output_format: OutputFormat
+    database: Database, query: Query, parameters: dict[str, Any], output_format: OutputFormat
 ) -> None:
-    head = trace.queries[query.name].head  # in the terms of the device
+    head = database.queries[query.name].head  # in the terms of the device
     values = bound(query, parameters)
     style = TableStyle(
-        _not_loaded(trace, parameters.get("rank")) or head.empty,
+        _not_loaded(database, parameters.get("rank")) or head.empty,
         head.keys,
         None if LIMIT in parameters else MAX_TABLE_ROWS,
     )
-    count = write_rows(trace, query.sql, values, output_format, style)
+    count = write_rows(database, query.sql, values, output_format, style)
     if output_format.name == "table":
-        print_if_limited(trace, query.name, values, count)
+        print_if_limited(database, query.name, values, count)
 
 
-def _not_loaded(trace: Database, rank: int | None) -> str:
+def _not_loaded(database: Database, rank: int | None) -> str:
     """Why there are no rows, if the rank is not loaded."""
-    loaded = [row["rank"] for row in trace.select("SELECT rank FROM trace ORDER BY rank")]
+    loaded = [row["rank"] for row in database.select("SELECT rank FROM trace ORDER BY rank")]
     if rank is None or rank in loaded:
         return ""
     return f"rank {rank} is not loaded (loaded: {', '.join(map(str, loaded))})"

@@ -42,7 +42,7 @@ def report(
     run_part: Part,
 ) -> None:
     """Write a report on where the time went: one self-contained page that works offline."""
-    from traceql.cli.info import warn_if_large_for_report
+    from traceql.cli.info import warn_if_large
     from traceql.cli.output import print_status
     from traceql.database.database import Database
     from traceql.present.report.run_report import page, write_csv, write_json
@@ -50,7 +50,7 @@ def report(
 
     path = output or Path(_OUTPUTS[output_format.name])
     with Database(database, queries=queries) as whole, run_part.excerpt_of(whole) as trace:
-        warn_if_large_for_report(trace)
+        warn_if_large(trace, for_perfetto=False)
         if output_format.name == "json":
             write_json(trace, path)
         elif output_format.name == "csv":

@@ -42,16 +42,16 @@ class _Cells:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._trace: Database | None = None
+        self._database: Database | None = None
         self._names: list[str] = []
 
     def run(self, line: str, cell: str) -> Result | None:
         words, variable = _arguments(line)
         if words:
             self._open(words[0])
-        if self._trace is None:
+        if self._database is None:
             raise TraceqlError("name a database first, e.g. %%traceql run.duckdb")
-        result = self._trace.sql(cell)
+        result = self._database.sql(cell)
         if variable is None:
             return result
         self._shell.user_ns[variable] = result
@@ -68,7 +68,7 @@ class _Cells:
 
     def _open(self, name: str) -> None:
         held = self._shell.user_ns.get(name)
-        self._trace = held if isinstance(held, Database) else open_database(name)
+        self._database = held if isinstance(held, Database) else open_database(name)
         tables = public_tables()
         columns = {
             f"{name}.{column.name}" for name, one in tables.items() for column in one.columns

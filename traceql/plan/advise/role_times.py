@@ -208,7 +208,7 @@ class Recording:
         memory_bytes: of its GPU; None if unknown.
     """
 
-    trace: Database
+    database: Database
     model: Model
     tp: int
     device_name: str
@@ -216,14 +216,14 @@ class Recording:
     memory_bytes: int | None
 
 
-def recording(trace: Database) -> Recording:
+def recording(database: Database) -> Recording:
     """The recording in a database.
 
     Raises:
         TraceqlError: it has no model configuration, or several pipeline stages.
     """
-    found: dict[str, Any] = next(iter(trace.select(_RECORDING)), {})
-    path = trace.path
+    found: dict[str, Any] = next(iter(database.select(_RECORDING)), {})
+    path = database.path
     if not found.get("document"):
         raise TraceqlError(f"{path} has no model configuration; load it with --model-config")
     if not found["tp_size"] or not found["device_name"]:
@@ -233,11 +233,16 @@ def recording(trace: Database) -> Recording:
     name = found["name"] or found["path"]
     points = [
         (row["op"], row["ranks"], float(row["bytes"]), float(row["ns"]))
-        for row in trace.select(_POINTS, {"device": found["device_name"]})
+        for row in database.select(_POINTS, {"device": found["device_name"]})
     ]
     model = described(name, json.loads(found["document"]))
     return Recording(
-        trace, model, found["tp_size"], found["device_name"], tuple(points), found["memory_bytes"]
+        database,
+        model,
+        found["tp_size"],
+        found["device_name"],
+        tuple(points),
+        found["memory_bytes"],
     )
 
 
@@ -256,19 +261,19 @@ class RecordedTimes:
         self._cache: dict[tuple[Load, int], RoleTimes | None] = {}
         self.recorded_tp = recording.tp
         self.is_other_gpu = machine.name != recording.device_name
-        path = recording.trace.path
+        path = recording.database.path
         if not has_layers_of(model, recording.model):
             raise UnknownModel(
                 f"{path} is a recording of another model than {model.name}; omit --run, or record "
                 "that model"
             )
         if self.is_other_gpu:
-            listed = recording.trace.select(_LISTED_GPUS)
+            listed = recording.database.select(_LISTED_GPUS)
             if machine.name not in {row["name"] for row in listed}:
                 raise UnknownGpu(
                     f"{path} does not list {machine.name}; load the recording with --peaks"
                 )
-        *_, total = recording.trace.query("whatif", no_wait=True).rows() or [{"error_pct": None}]
+        *_, total = recording.database.query("whatif", no_wait=True).rows() or [{"error_pct": None}]
         self.error_pct: float = total["error_pct"] or 0.0
 
     def times(self, load: Load, tp: int) -> RoleTimes | None:
@@ -278,7 +283,7 @@ class RecordedTimes:
         return self._cache[load, tp]
 
     def _predicted(self, load: Load, tp: int) -> RoleTimes | None:
-        rows = self._recording.trace.query(
+        rows = self._recording.database.query(
             "whatif",
             batch=load.requests,
             context=load.length,

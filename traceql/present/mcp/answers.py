@@ -238,21 +238,21 @@ def _sections() -> dict[str, str]:
     return found
 
 
-def _excerpt(trace: Database) -> dict[str, str]:
+def _excerpt(database: Database) -> dict[str, str]:
     """The part of the run that all numbers are of, if it is not the whole run."""
-    return {"excerpt": trace.excerpt_info.text} if trace.excerpt_info else {}
+    return {"excerpt": database.excerpt_info.text} if database.excerpt_info else {}
 
 
-def _first_rows(trace: Database, name: str, **parameters: Any) -> dict[str, Any]:
+def _first_rows(database: Database, name: str, **parameters: Any) -> dict[str, Any]:
     """The rows of a query, cut where a run has very many ranks."""
-    query = query_named(name, trace.queries)
-    return _query_page(trace, query, bound(query, parameters), {})
+    query = query_named(name, database.queries)
+    return _query_page(database, query, bound(query, parameters), {})
 
 
 def _query_page(
-    trace: Database, query: Query, parameters: dict[str, Any], arguments: Arguments
+    database: Database, query: Query, parameters: dict[str, Any], arguments: Arguments
 ) -> dict[str, Any]:
-    batches = trace.batches(query.sql, parameters, rows=_BATCH_ROWS, public=False)
+    batches = database.batches(query.sql, parameters, rows=_BATCH_ROWS, public=False)
     return _page(batches, arguments)
 
 

@@ -187,38 +187,38 @@ _LEVEL = 1  # the fastest; the next ones hardly compress columns of similar pack
 _MAX_WAITING = 4  # compressed blocks that wait to be written, so that memory stays bounded
 
 
-def export_perfetto(trace: Database, path: str | Path) -> Path:
+def export_perfetto(database: Database, path: str | Path) -> Path:
     """Writes the enriched trace completely or not at all; `ts` and `dur` are the database's.
 
     Raises:
         TraceqlError: nothing was written; the message has the reason.
     """
-    return export_runs([RunView(trace)], path)
+    return export_runs([RunView(database)], path)
 
 
 def export_runs(runs: Sequence[RunView], path: str | Path) -> Path:
     """Writes one enriched trace of several runs; see `export_perfetto`."""
     target = Path(path)
     for run in runs:
-        _require_exportable(run.trace, target)
+        _require_exportable(run.database, target)
     with atomic_write(target) as draft, draft.open("wb") as file:
         file.writelines(_compressed(_packets(runs)))
     return target
 
 
-def _require_exportable(trace: Database, target: Path) -> None:
+def _require_exportable(database: Database, target: Path) -> None:
     """Raises TraceqlError if the recording would be replaced, or if nothing has a time."""
-    recordings = {row["path"] for row in trace.select("SELECT path FROM trace")}
+    recordings = {row["path"] for row in database.select("SELECT path FROM trace")}
     if path_text(Path(os.path.realpath(target))) in recordings:
         raise TraceqlError(f"{target} is a trace of this run; name another file with -o")
-    if len(trace.select("SELECT 1 FROM slice UNION ALL SELECT 1 FROM memory LIMIT 1")):
+    if len(database.select("SELECT 1 FROM slice UNION ALL SELECT 1 FROM memory LIMIT 1")):
         return
-    if len(trace.select("FROM profile_file LIMIT 1")):
+    if len(database.select("FROM profile_file LIMIT 1")):
         raise TraceqlError(
-            f"{trace.path} has counters of Nsight Compute, which have no timeline; load a trace of "
-            f"the same program into it: traceql load TRACE -o {quote(str(trace.path))}"
+            f"{database.path} has counters of Nsight Compute, which have no timeline; load a trace "
+            f"of the same program into it: traceql load TRACE -o {quote(str(database.path))}"
         )
-    raise TraceqlError(f"{trace.path} has no events to show: its recording is empty")
+    raise TraceqlError(f"{database.path} has no events to show: its recording is empty")
 
 
 def _packets(runs: Sequence[RunView]) -> Iterator[bytes]:

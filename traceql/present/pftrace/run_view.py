@@ -66,7 +66,7 @@ class RunView:
         number: from 0; runs with different numbers share no flows.
     """
 
-    trace: Database
+    database: Database
     label: str | None = None
     shift_ns: int = 0
     number: int = 0
@@ -74,7 +74,7 @@ class RunView:
     def rank_names(self) -> dict[int, str]:
         """The name of each rank's group of tracks."""
         return {
-            row["rank"]: row["name"] for row in self.trace.select(_RANKS, {"label": self.label})
+            row["rank"]: row["name"] for row in self.database.select(_RANKS, {"label": self.label})
         }
 
     @property
@@ -83,22 +83,22 @@ class RunView:
 
         Between the windows of an excerpt nothing is known, so there is no share of idle time.
         """
-        if self.trace.excerpt_info is None:
+        if self.database.excerpt_info is None:
             return _KINDS
-        (row,) = self.trace.select(_WINDOWS)
+        (row,) = self.database.select(_WINDOWS)
         return (_EXCERPT, *(kind for kind in _KINDS if kind is not _IDLE or row["windows"] <= 1))
 
     def rows(self, sql: str) -> pa.Table:
         """The rows of a query for tracks, with shifted times, distinct flows and the label."""
-        rows = self.trace.select(sql).arrow()
+        rows = self.database.select(sql).arrow()
         for place, name in enumerate(rows.column_names):
             column = rows[name]
             if name == "ts" and self.shift_ns:
                 column = pc.add(column.cast(pa.int64()), np.int64(self.shift_ns))
             elif name in _FLOWS and self.number:
                 column = pc.add(column.cast(pa.int64()), np.int64(self.number * _FLOW_OFFSET))
-            elif name == _COMMAND and self.trace.excerpt_options:
-                options = pa.scalar(f" {self.trace.excerpt_options}")
+            elif name == _COMMAND and self.database.excerpt_options:
+                options = pa.scalar(f" {self.database.excerpt_options}")
                 column = pc.binary_join_element_wise(column, options, "")
             rows = rows.set_column(place, name, column)
         if self.label is None:
@@ -249,36 +249,38 @@ def _at_steps(new: Database, chosen: TimedStep, new_rank: int) -> Alignment:
     return Alignment(chosen.ts, partner.ts, (chosen, partner))
 
 
-def _step(trace: Database, step: int) -> TimedStep:
-    found = trace.select(_STEP, {"step": step}).rows()
+def _step(database: Database, step: int) -> TimedStep:
+    found = database.select(_STEP, {"step": step}).rows()
     if not found:
         raise TraceqlError(
-            f"no step {step}; list the steps with traceql run steps.timeline {trace.path}"
+            f"no step {step}; list the steps with traceql run steps.timeline {database.path}"
         )
     if found[0]["ts"] is None:
         raise TraceqlError(f"step {step} runs nothing on the GPU; name another one with --step")
     return TimedStep(**found[0])
 
 
-def _median_step(trace: Database, rank: int, phase: str, tokens: int | None = None) -> TimedStep:
+def _median_step(database: Database, rank: int, phase: str, tokens: int | None = None) -> TimedStep:
     """The median step of a phase by duration, among those with the nearest number of rows."""
     parameters: dict[str, Any] = {"rank": rank, "phase": phase, "tokens": tokens}
-    found = trace.select(_MEDIAN_STEP, parameters).rows()
+    found = database.select(_MEDIAN_STEP, parameters).rows()
     if not found:
         what = f"{phase} steps" if phase else "steps without a phase"
-        raise TraceqlError(f"{trace.path} has no {what} on rank {rank}; name another with --step")
+        raise TraceqlError(
+            f"{database.path} has no {what} on rank {rank}; name another with --step"
+        )
     return TimedStep(**found[0])
 
 
-def _ranks(trace: Database) -> set[int]:
-    return {row["rank"] for row in trace.select("SELECT rank FROM trace")}
+def _ranks(database: Database) -> set[int]:
+    return {row["rank"] for row in database.select("SELECT rank FROM trace")}
 
 
-def _phases(trace: Database, rank: int) -> list[str]:
+def _phases(database: Database, rank: int) -> list[str]:
     """The phases of a rank's steps, the one that takes most time first."""
-    return [row["phase"] for row in trace.select(_PHASES, {"rank": rank})]
+    return [row["phase"] for row in database.select(_PHASES, {"rank": rank})]
 
 
-def _first_kernel(trace: Database, rank: int) -> int | None:
-    ts: int | None = trace.select(_FIRST_KERNEL, {"rank": rank}).rows()[0]["ts"]
+def _first_kernel(database: Database, rank: int) -> int | None:
+    ts: int | None = database.select(_FIRST_KERNEL, {"rank": rank}).rows()[0]["ts"]
     return ts

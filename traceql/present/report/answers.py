@@ -74,33 +74,36 @@ def anchor(name: str) -> str:
     return re.sub(r"\W+", "-", name)
 
 
-def answers(trace: Database) -> Iterator[Answer]:
+def answers(database: Database) -> Iterator[Answer]:
     """The figures of the report that have rows, in order. Queries run as the caller iterates."""
     named = {figure.query for section in RUN_SECTIONS for figure in section.figures}
 
     def queries_of(figure: Figure) -> list[str]:
         """The query of that name, or those that match a pattern and that no figure names."""
-        if figure.query in trace.queries:
+        if figure.query in database.queries:
             return [figure.query]
-        unnamed = [name for name in trace.queries if name not in named]
+        unnamed = [name for name in database.queries if name not in named]
         return [name for name in unnamed if fnmatchcase(name, figure.query)]
 
-    trace.make(
+    database.make(
         name
         for section in RUN_SECTIONS
         for figure in section.figures
         for name in queries_of(figure)
     )
     for section in RUN_SECTIONS:
-        if section.needs and not len(trace.select(section.needs)):
+        if section.needs and not len(database.select(section.needs)):
             continue
-        title, question = trace.terminology(section.title), trace.terminology(section.question)
+        title, question = (
+            database.terminology(section.title),
+            database.terminology(section.question),
+        )
         adapted = replace(section, title=title, question=question)
         for figure in section.figures:
             for name in queries_of(figure):
-                result = trace.query(name, **figure.parameters)
+                result = database.query(name, **figure.parameters)
                 if len(result) or figure.empty:
-                    yield Answer(adapted, figure, trace.queries[name], result)
+                    yield Answer(adapted, figure, database.queries[name], result)
 
 
 # --- width and columns ---------------------------------------------------------------------------
@@ -153,9 +156,9 @@ def _channels(chart: Chart, *names: str) -> list[str]:
 # --- phases --------------------------------------------------------------------------------------
 
 
-def selectable_phases(trace: Database) -> list[str]:
+def selectable_phases(database: Database) -> list[str]:
     """The phases that a reader can select; none if the run has only one."""
-    rows = trace.select(_PHASES).rows()
+    rows = database.select(_PHASES).rows()
     return [row["phase"] for row in rows] if len(rows) > 1 else []
 
 
@@ -175,13 +178,13 @@ def _shows_phases(answer: Answer, chart: Chart) -> bool:
 
 
 def by_phase(
-    trace: Database, answer: Answer, phases: list[str]
+    database: Database, answer: Answer, phases: list[str]
 ) -> Iterator[tuple[str, dict[str, str], Result]]:
     """Each phase that has rows, the parameters that select it, and its rows."""
     for phase in phases if has_phases(answer) else ():
         is_parameter = "phase" in _phase_parameters(answer)
         selection = {"phase": phase} if is_parameter else {"by": "phase"}
-        result = trace.query(answer.query.name, **answer.figure.parameters | selection)
+        result = database.query(answer.query.name, **answer.figure.parameters | selection)
         if len(own := result if is_parameter else result.where("phase", phase)):
             yield phase, selection, own
 

@@ -18,23 +18,11 @@ from traceql.result.chart.theme import INK, PAPER, QUIET, RULE
 
 # Colors that are hard to see on dark paper, and the colors that replace them there.
 ON_DARK = {
-    "#7A0177": "#d16bd6",
-    "#882255": "#d4699a",
-    "#AA4499": "#cf6fc0",
-    "#117733": "#3fae62",
-    "#00507D": "#3f8fc9",
-    "#2C6FA6": "#4f97d1",
-    "#0072B2": "#2f93d6",
-    "#00694D": "#2ea57f",
-    "#9C3D0A": "#c96a35",
-    "#B34A12": "#d0703a",
-    "#767676": "#9a9a9a",
-    "#B4BAC2": "#6b737d",
-    "#2166AC": "#5b9fdc",
-    "#B2182B": "#ec6a6f",
-    "#DDA0A7": "#7d4145",
-    "#A3BDDA": "#37597c",
-}
+    "#7A0177": "#d16bd6", "#882255": "#d4699a", "#AA4499": "#cf6fc0", "#117733": "#3fae62",
+    "#00507D": "#3f8fc9", "#2C6FA6": "#4f97d1", "#0072B2": "#2f93d6", "#00694D": "#2ea57f",
+    "#9C3D0A": "#c96a35", "#B34A12": "#d0703a", "#767676": "#9a9a9a", "#B4BAC2": "#6b737d",
+    "#2166AC": "#5b9fdc", "#B2182B": "#ec6a6f", "#DDA0A7": "#7d4145", "#A3BDDA": "#37597c",
+}  # fmt: skip
 _VARIABLES = {INK: "ink", QUIET: "quiet", RULE: "rule", PAPER: "paper"} | {
     colour: f"c{colour[1:]}" for colour in ON_DARK
 }

@@ -173,17 +173,17 @@ class PendingFigure:
 
 
 def begin_figure(
-    trace: Database, answer: Answer, phases: list[str], charts: PageCharts, *, wide: bool
+    database: Database, answer: Answer, phases: list[str], charts: PageCharts, *, wide: bool
 ) -> PendingFigure:
     """Begins to draw a figure."""
 
     def view(phase: str, selection: dict[str, str], result: Result) -> View:
         name = f"{answer.anchor}-{phase}" if phase else answer.anchor
-        command = answer.command(trace.command_argument, selection)
+        command = answer.command(database.command_argument, selection)
         return View(phase, command, result, charts.begin(answer, result, name=name, wide=wide))
 
     views = [view("", {}, answer.result)]
-    views += [view(*of_phase) for of_phase in by_phase(trace, answer, phases)]
+    views += [view(*of_phase) for of_phase in by_phase(database, answer, phases)]
     return PendingFigure(answer, wide, tuple(views))
 
 

@@ -36,22 +36,22 @@ _COMMON_FOLDERS = ("traces", "ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_outp
 # --- the page ------------------------------------------------------------------------------------
 
 
-def page(trace: Database) -> str:
+def page(database: Database) -> str:
     """The HTML with styles, pictures and the script that sorts and filters rows inside."""
-    phases = selectable_phases(trace)
+    phases = selectable_phases(database)
     found: list[Answer] = []
     sections: list[tuple[Section, list[PendingFigure]]] = []
     with closing(PageCharts()) as charts:
-        for section, group in groupby(answers(trace), lambda answer: answer.section):
+        for section, group in groupby(answers(database), lambda answer: answer.section):
             own = list(group)
             found += own
             wide = wide_figures(own)
             pending = [
-                begin_figure(trace, one, phases, charts, wide=one.name in wide) for one in own
+                begin_figure(database, one, phases, charts, wide=one.name in wide) for one in own
             ]
             sections.append((section, pending))
         body = "".join(
-            section_html(section, (_figure(one, found, trace) for one in pending))
+            section_html(section, (_figure(one, found, database) for one in pending))
             for section, pending in sections
         )
     facts = {
@@ -62,18 +62,18 @@ def page(trace: Database) -> str:
     }
     subtitle = ("architecture", "devices", "parallelism", "mode", "versions")
     return html_page(
-        facts.get("model") or recording_name(trace) or trace.path.stem,
+        facts.get("model") or recording_name(database) or database.path.stem,
         " · ".join(filter(None, map(facts.get, subtitle))),
         section_links(section for section, _ in sections),
         body + definitions_html({one.query.name: one.query for one in found}.values()),
-        filters=_filters(trace, phases),
-        part=trace.excerpt_info.text if trace.excerpt_info else "",
+        filters=_filters(database, phases),
+        part=database.excerpt_info.text if database.excerpt_info else "",
     )
 
 
-def recording_name(trace: Database) -> str:
+def recording_name(database: Database) -> str:
     """The name of the only trace file, or of the folder of all; empty if there is none."""
-    paths = [Path(row["path"]) for row in trace.select("SELECT DISTINCT path FROM trace")]
+    paths = [Path(row["path"]) for row in database.select("SELECT DISTINCT path FROM trace")]
     if not paths:
         return ""
     folder = Path(commonpath([path.parent for path in paths]))
@@ -84,9 +84,9 @@ def recording_name(trace: Database) -> str:
     return folder.name
 
 
-def _filters(trace: Database, phases: list[str]) -> str:
+def _filters(database: Database, phases: list[str]) -> str:
     """The form that selects rows; the script shows it, which does the selecting."""
-    ranks = [str(row["rank"]) for row in trace.select("SELECT rank FROM trace ORDER BY rank")]
+    ranks = [str(row["rank"]) for row in database.select("SELECT rank FROM trace ORDER BY rank")]
     choices = _choice("phase", phases) + _choice("rank", ranks)
     return f'<form id="filters" hidden>{choices}</form>' if choices else ""
 
@@ -99,7 +99,7 @@ def _choice(name: str, values: Sequence[str]) -> str:
     return f"<label>{name} {select}</label>"
 
 
-def _figure(pending: PendingFigure, found: list[Answer], trace: Database) -> str:
+def _figure(pending: PendingFigure, found: list[Answer], database: Database) -> str:
     answer = pending.answer
     if answer.query.name == "overview.headlines":
         return tiles_html(
@@ -113,9 +113,9 @@ def _figure(pending: PendingFigure, found: list[Answer], trace: Database) -> str
         )
     if answer.query.name == "overview.findings":
         if not len(answer.result):
-            return no_findings(answer, nothing_found(trace))
+            return no_findings(answer, nothing_found(database))
         figures = {one.query.name: one for one in reversed(found)}
-        return findings(answer, trace.command_argument, figures)
+        return findings(answer, database.command_argument, figures)
     return figure_html(pending)
 
 
@@ -162,15 +162,15 @@ def _evidence(row: Mapping[str, Any], database: str, figures: Mapping[str, Answe
 # --- for programs --------------------------------------------------------------------------------
 
 
-def write_json(trace: Database, path: Path) -> None:
+def write_json(database: Database, path: Path) -> None:
     with atomic_write(path) as draft:
-        draft.write_bytes(_document(list(answers(trace)), trace))
+        draft.write_bytes(_document(list(answers(database)), database))
 
 
-def write_csv(trace: Database, folder: Path, *, spreadsheet_safe: bool = False) -> None:
+def write_csv(database: Database, folder: Path, *, spreadsheet_safe: bool = False) -> None:
     """Writes one CSV file per query, and report.json with all of them; see `csv_text`."""
-    found = list(answers(trace))
-    files = {"report.json": _document(found, trace)}
+    found = list(answers(database))
+    files = {"report.json": _document(found, database)}
     for one in found:
         table = one.result.arrow()
         batches = table.to_batches()
@@ -179,17 +179,17 @@ def write_csv(trace: Database, folder: Path, *, spreadsheet_safe: bool = False) 
     write_folder(folder, files)
 
 
-def _document(found: list[Answer], trace: Database) -> bytes:
+def _document(found: list[Answer], database: Database) -> bytes:
     document = {
         "traceql": __version__,
-        "database": trace.path.name,
-        "excerpt": trace.excerpt_info.text if trace.excerpt_info else None,
+        "database": database.path.name,
+        "excerpt": database.excerpt_info.text if database.excerpt_info else None,
         "answers": [
             {
                 "name": answer.name,
                 "section": answer.section.name,
                 "title": answer.title,
-                "command": answer.command(trace.command_argument),
+                "command": answer.command(database.command_argument),
                 "summary": answer.query.head.summary,
                 "columns": [
                     {"name": column.name, "type": column.type, "text": column.text}

@@ -51,40 +51,44 @@ class Place:
         return Place(self.ts + offset_ns, self.dur, *view)
 
 
-def place_of_step(trace: Database, step: int, layer: int | None) -> Place:
-    """The place of a step, or of the first pass of a layer in it.
+def place_of(
+    database: Database, step: int | None, layer: int | None, finding: int | None
+) -> Place | None:
+    """The place of a finding, or of a step and perhaps its layer; None without a choice.
 
     Raises:
-        TraceqlError: the step or layer does not exist.
+        TraceqlError: there is none, or the finding has no single place.
     """
-    found = trace.select(_STEP, {"step": step}).rows()
+    if finding is not None:
+        return place_of_finding(database, finding)
+    return None if step is None else place_of_step(database, step, layer)
+
+
+def place_of_step(database: Database, step: int, layer: int | None) -> Place:
+    """The place of a step, or of the first pass of a layer in it; raises as `place_of`."""
+    found = database.select(_STEP, {"step": step}).rows()
     if not found:
         raise TraceqlError(
-            f"no step {step}; list the steps with traceql run steps.timeline {trace.path}"
+            f"no step {step}; list the steps with traceql run steps.timeline {database.path}"
         )
     if layer is not None:
-        found = trace.select(_LAYER, {"step": step, "layer": layer}).rows()
+        found = database.select(_LAYER, {"step": step, "layer": layer}).rows()
         if not found:
-            command = f"traceql run layers.heatmap {trace.path}"
+            command = f"traceql run layers.heatmap {database.path}"
             raise TraceqlError(f"no layer {layer} in step {step}; list the layers with {command}")
-    return _around(trace, found[0]["ts"], found[0]["dur"])
+    return _around(database, found[0]["ts"], found[0]["dur"])
 
 
-def place_of_finding(trace: Database, number: int) -> Place:
-    """The place that shows a finding best.
-
-    Args:
-        number: of the finding, from 1.
-
-    Raises:
-        TraceqlError: there is no such finding, or it has no single place.
-    """
-    found = trace.select(_FINDING, {"number": number}).rows()
+def place_of_finding(database: Database, number: int) -> Place:
+    """The place that shows a finding best, by its number from 1; raises as `place_of`."""
+    found = database.select(_FINDING, {"number": number}).rows()
     if not found:
-        raise TraceqlError(f"no finding {number}; list the findings with traceql info {trace.path}")
+        raise TraceqlError(
+            f"no finding {number}; list the findings with traceql info {database.path}"
+        )
     if found[0]["ts"] is None:
         raise TraceqlError(f"finding {number} has no single place; open a step with --step")
-    return _around(trace, found[0]["ts"], found[0]["dur"] or 0)
+    return _around(database, found[0]["ts"], found[0]["dur"] or 0)
 
 
 def place_of_pair(pair: "Pair") -> Place | None:
@@ -95,7 +99,7 @@ def place_of_pair(pair: "Pair") -> Place | None:
     if isinstance(pair.alignment.at, str):
         return None
     base, new = (
-        _around(run.trace, step.ts, step.dur).shifted(run.shift_ns)
+        _around(run.database, step.ts, step.dur).shifted(run.shift_ns)
         for run, step in zip((pair.base, pair.new), pair.alignment.at, strict=True)
     )
     view = min(base.view_start, new.view_start), max(base.view_end, new.view_end)
@@ -128,28 +132,28 @@ def has_place(columns: Iterable[str]) -> bool:
     return not _PLACES.isdisjoint(columns)
 
 
-def place_of_row(trace: Database, query: str, row: dict[str, Any]) -> Place:
+def place_of_row(database: Database, query: str, row: dict[str, Any]) -> Place:
     """The place of the row's kernel, of its `ts` and duration, or of its `step_id` and `layer`.
 
     Raises:
         TraceqlError: the row has no place in time, or its time is outside the trace.
     """
     if row.get("kernel_id") is not None:
-        (kernel,) = trace.select(_KERNEL, {"kernel": row["kernel_id"]}).rows()
-        return _around(trace, kernel["ts"], kernel["dur"])
+        (kernel,) = database.select(_KERNEL, {"kernel": row["kernel_id"]}).rows()
+        return _around(database, kernel["ts"], kernel["dur"])
     if row.get("ts") is not None:
-        return _around(trace, row["ts"], int(row[_duration(row) or "ts"] or 0))
+        return _around(database, row["ts"], int(row[_duration(row) or "ts"] or 0))
     if row.get("step_id") is not None:
-        return place_of_step(trace, row["step_id"], row.get("layer"))
+        return place_of_step(database, row["step_id"], row.get("layer"))
     raise TraceqlError(
         f"cannot open {query} in Perfetto: its rows have neither a time (ts) nor a step (step_id); "
         "try idle.gaps, steps.timeline or layers.outliers"
     )
 
 
-def _around(trace: Database, ts: int, dur: int) -> Place:
+def _around(database: Database, ts: int, dur: int) -> Place:
     """A view of the interval with margins, cut at the ends of the trace."""
-    (extent,) = trace.select(_EXTENT).rows()
+    (extent,) = database.select(_EXTENT).rows()
     first, last = extent["ts"], extent["end_ts"]
     if ts > last or ts + dur < first:
         raise TraceqlError("this row's time is outside the trace; open another row or step")

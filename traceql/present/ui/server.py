@@ -11,15 +11,21 @@ import secrets
 import shutil
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from traceql.errors import TraceqlError
 from traceql.present.ui.place import Place
+
+if TYPE_CHECKING:
+    from traceql.present.pftrace import RunView
 
 PORT = 9001  # the only one from which ui.perfetto.dev may fetch
 _HOST = "127.0.0.1"
@@ -27,6 +33,7 @@ _ONLINE = "https://ui.perfetto.dev"
 _EXPAND = "dev.perfetto.ExpandTracksByRegex"
 # Groups of tracks of an enriched trace, as patterns.
 _GROUPS = (r"^all ranks$", r"^rank \d")
+_NAME_LETTERS = 30  # of each run in the name of a file, whose length is limited
 _DETAILS = (r"^Idle gaps$",)  # useful only where each slice is visible
 # What our own page may load: the Perfetto UI also contacts hosts of Google.
 _OWN_FILES_ONLY = (
@@ -62,6 +69,9 @@ class Page:
     link: str
 
 
+MakePage = Callable[[Path, str, Place | None, Sequence[str]], Page]
+
+
 def online_page(trace: Path, address: str, place: Place | None, expand: Sequence[str]) -> Page:
     """Serves only the trace, only to ui.perfetto.dev, and stops when it was fetched."""
     path = _unguessable(trace)
@@ -76,9 +86,27 @@ def offline_page(trace: Path, address: str, place: Place | None, expand: Sequenc
     return Page(site, f"{address}/index.html#!/?{_arguments(address + path, place, expand)}")
 
 
-def open_groups(place: Place | None) -> tuple[str, ...]:
-    """The groups of tracks of an enriched trace that are not collapsed at first."""
-    return _GROUPS if place is None else (*_GROUPS, *_DETAILS)
+@contextmanager
+def enriched_page(
+    server: "PageServer",
+    page_of: MakePage,
+    runs: "Sequence[RunView]",
+    place: Place | None,
+    groups: Sequence[str] = (),
+) -> Iterator[Page]:
+    """The page of an enriched trace, whose file is removed after the block.
+
+    Args:
+        groups: patterns of the groups of tracks that are not collapsed at first.
+    """
+    from traceql.present.pftrace import export_runs
+
+    stems = [run.database.path.stem for run in runs]  # the page shows the name of the file
+    name = stems[0] if len(stems) == 1 else "-and-".join(stem[:_NAME_LETTERS] for stem in stems)
+    groups = groups or (_GROUPS if place is None else (*_GROUPS, *_DETAILS))
+    with TemporaryDirectory(prefix="traceql-") as folder:
+        file = export_runs(runs, Path(folder) / f"{name}.pftrace")
+        yield page_of(file, server.address, place, groups)
 
 
 def _unguessable(trace: Path) -> str:

@@ -12,14 +12,14 @@ from traceql.readers.registry import opens_in_perfetto, reader_of
 
 
 @contextmanager
-def raw_file(trace: Database, rank: int | None) -> Iterator[tuple[Path, int]]:
+def raw_file(database: Database, rank: int | None) -> Iterator[tuple[Path, int]]:
     """The file of a rank, and what to add to `ts` to get its times, ns.
 
     The Perfetto UI cannot open databases and tables of other profilers: their events become a JSON
     file, which is removed after the block.
     """
-    path, to_file_ns = trace_file(trace, rank)
-    converted = None if opens_in_perfetto(path) else trace_processor_input(trace, rank)
+    path, to_file_ns = trace_file(database, rank)
+    converted = None if opens_in_perfetto(path) else trace_processor_input(database, rank)
     if converted is None:
         yield path, to_file_ns
         return
@@ -30,7 +30,7 @@ def raw_file(trace: Database, rank: int | None) -> Iterator[tuple[Path, int]]:
         yield json_file, 0
 
 
-def trace_file(trace: Database, rank: int | None = None) -> tuple[Path, int]:
+def trace_file(database: Database, rank: int | None = None) -> tuple[Path, int]:
     """A rank's trace file, and what to add to `ts` to get the times in the file, ns.
 
     Args:
@@ -39,31 +39,31 @@ def trace_file(trace: Database, rank: int | None = None) -> tuple[Path, int]:
     Raises:
         TraceNotFound: no such rank, or its file was moved or changed after it was loaded.
     """
-    rows = trace.select(
+    rows = database.select(
         "SELECT rank, path, size_bytes, file_offset_ns FROM trace ORDER BY rank"
     ).rows()
     row = next((r for r in rows if rank is None or r["rank"] == rank), None)
     if not rows:
-        raise TraceNotFound(f"{trace.path} has no trace; load one with traceql load TRACE")
+        raise TraceNotFound(f"{database.path} has no trace; load one with traceql load TRACE")
     if row is None:
         loaded = ", ".join(str(r["rank"]) for r in rows)
-        raise TraceNotFound(f"{trace.path} has no rank {rank} (it has: {loaded})")
+        raise TraceNotFound(f"{database.path} has no rank {rank} (it has: {loaded})")
     path = Path(row["path"])
     if not path.is_file() or path.stat().st_size != row["size_bytes"]:
         raise TraceNotFound(f"{path} was moved or changed after it was loaded; load it again")
     return path, -row["file_offset_ns"]
 
 
-def trace_processor_input(trace: Database, rank: int | None = None) -> Iterator[bytes] | None:
+def trace_processor_input(database: Database, rank: int | None = None) -> Iterator[bytes] | None:
     """A rank's trace file in a form that the trace processor accepts, with `ts` as in the database.
 
     None if it opens the file itself. Raises what `trace_file` raises.
     """
-    path, base_ns = trace_file(trace, rank)
+    path, base_ns = trace_file(database, rank)
     feed = reader_of(path).feed
     if feed is None:
         return None
-    rows = trace.select(
+    rows = database.select(
         "SELECT metadata FROM trace WHERE rank = COALESCE($rank, rank) ORDER BY rank LIMIT 1",
         {"rank": rank},
     )
