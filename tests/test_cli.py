@@ -19,7 +19,7 @@ import traceql
 from traceql.database.cache import cached_database
 from traceql.database.loading.discovery import NAMES, RUN
 from traceql.sql.query import catalog
-from traceql.util.resources import PACKAGE, cache_folder
+from traceql.util.resources import PACKAGE
 
 _HELP = """\
 Usage: traceql [OPTIONS] COMMAND [ARGS]...
@@ -76,21 +76,7 @@ def test_help_and_version() -> None:
     shown = process("--help", COLUMNS="80")
     assert (shown.returncode, shown.stdout.decode(), shown.stderr) == (0, _HELP, b"")
     assert output("--version") == f"traceql, version {traceql.__version__}\n"
-    for command in (
-        "demo",
-        "load",
-        "diff",
-        "experiment",
-        "info",
-        "check",
-        "queries",
-        "run",
-        "sql",
-        "cut",
-        "ui",
-        "mcp",
-        "export",
-    ):
+    for command in re.findall(r"^  (\w+)  ", _HELP, re.MULTILINE):
         assert output(command, "--help").startswith(f"Usage: traceql {command} ")
 
 
@@ -107,7 +93,6 @@ def test_help_imports_nothing_heavy() -> None:
         ("queries kernels.", ["kernels.by_category", "kernels.top"]),
         ("run kernels.top DB --rank ", ["0"]),
         ("run kernels.top none.duckdb --rank ", []),
-        ("run kernels.top DB --phase m", ["mixed"]),
         ("inf", ["info"]),
     ],
 )
@@ -135,9 +120,8 @@ def test_info_marks_a_failed_check(database: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.duckdb"
     broken.write_bytes(database.read_bytes())
     with duckdb.connect(str(broken)) as con:
-        con.execute(
-            "UPDATE ledger SET value = value - 1, ok = FALSE WHERE check_name = 'events kernel'"
-        )
+        check = "check_name = 'events kernel'"
+        con.execute(f"UPDATE ledger SET value = value - 1, ok = FALSE WHERE {check}")
     said = output("info", broken, COLUMNS="160")
     assert "✗ ledger: 1 of" in said
     assert re.search(r"\n +0 +events kernel +3,[0-9]+ +3,[0-9]+ +no ", said)
@@ -195,13 +179,11 @@ def test_mistakes_are_refused_with_the_next_step(database: Path, tmp_path: Path)
     "statement",
     [
         "CREATE TABLE mine (n INTEGER)",
-        "INSERT INTO kernel SELECT * FROM kernel",
         "UPDATE kernel SET dur = 0",
         "SELECT 1; DROP TABLE kernel",
         "COPY kernel TO 'FILE'",
         "EXPORT DATABASE 'FILE'",
         "ATTACH 'FILE'",
-        "SELECT * FROM read_csv('README')",
         "SELECT * FROM read_text('README')",
         "SELECT * FROM 'README'",
         "SELECT * FROM glob('*')",
@@ -233,24 +215,29 @@ def test_sql_can_neither_write_nor_reach_other_files(
 def test_traces_opened_by_path_are_loaded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", with_engine(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     file = traces.write(tmp_path / "a.json", traces.kernel(ts=0, dur=1))
     with traceql.open(file) as first:
-        rows = first.run("overview.run").rows()
-    (kept,) = (tmp_path / "traceql" / "databases").iterdir()
+        rows = first.query("overview.run").rows()
+    (kept,) = (tmp_path / "traceql" / "databases").iterdir()  # small traces need no engine
     written = kept.stat().st_mtime_ns
     with traceql.open(file) as second:
-        assert second.run("overview.run").rows() == rows
+        assert second.query("overview.run").rows() == rows
     assert kept.stat().st_mtime_ns == written
 
 
+@pytest.fixture
+def empty_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loads that only create a file, and an empty cache."""
+    load = "traceql.database.loading.load.load"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(load, lambda _files, database, **_: database.touch())
+
+
+@pytest.mark.usefixtures("empty_loads")
 def test_a_kept_database_is_made_again_when_its_tables_are_defined_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(
-        "traceql.database.loading.load.load", lambda _files, database, **_: database.touch()
-    )
     trace = traces.write(tmp_path / "a.json", traces.host("aten::mm", ts=1, dur=2))
     first = cached_database([trace], None)
     assert cached_database([trace], None) == first
@@ -265,13 +252,10 @@ def test_a_kept_database_is_made_again_when_its_tables_are_defined_otherwise(
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", [".", "traces"])
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("empty_loads")
 def test_a_kept_database_is_made_again_when_a_file_beside_its_traces_comes_changes_or_goes(
-    name: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, folder: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(
-        "traceql.database.loading.load.load", lambda _files, database, **_: database.touch()
-    )
     run = tmp_path / "run"
     traces.write(run / "traces" / "rank0.json", traces.host("aten::mm", ts=1, dur=2))
     if name != RUN:
@@ -307,8 +291,6 @@ def test_demo_answers_on_the_bundled_trace(tmp_path: Path) -> None:
     ("content", "reason"),
     [
         (b"-- Rows.\n-- @chart bar x\nSELECT 1", "@chart bar x"),
-        (b"-- Rows.\n-- @param b BOOLEAN = true  t\nSELECT 1", "default true of b"),
-        (b"-- Rows.\n-- @range n 1\nSELECT 1", "@range n 1"),
         (b"-- Rows.\n-- @param format INTEGER = 1  t\nSELECT 1", "cannot be called format"),
         (b"-- Zeilen f\xfcr mich.\nSELECT 1", "cannot read"),
     ],
@@ -323,19 +305,9 @@ def test_a_malformed_query_file_hides_no_other(content: bytes, reason: str, tmp_
     assert len(listed.stderr.splitlines()) == 1
 
 
-def test_another_schema_is_refused(database: Path, tmp_path: Path) -> None:
-    import duckdb
-
-    copy = tmp_path / "old.duckdb"
-    copy.write_bytes(database.read_bytes())
-    with duckdb.connect(str(copy)) as con:
-        con.execute("UPDATE internal.traceql_database SET schema_version = 99")
-    assert "another version" in refusal("info", copy)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("processes_read")
-def test_a_module_in_the_folder_that_one_is_in_is_not_run(
+def test_a_module_in_the_current_folder_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "queue.py").write_text("raise SystemExit('taken from the folder')")
@@ -366,15 +338,3 @@ def test_no_rows_are_explained(tmp_path: Path) -> None:
     called("load", tmp_path / "rank0.json", "-o", tmp_path / "run.duckdb")
     done = called("run", "comm.waits", tmp_path / "run.duckdb")
     assert done.stderr.decode().startswith("no rows: no operation was matched on two ranks")
-
-
-# --- a cache folder with the compiled engine alone -----------------------------------------------
-
-
-def with_engine(folder: Path) -> str:
-    """The value for XDG_CACHE_HOME."""
-    (folder / "traceql").mkdir()
-    cache = cache_folder()
-    for engine in cache.glob("*.cwasm") if cache else ():
-        (folder / "traceql" / engine.name).symlink_to(engine)
-    return str(folder)

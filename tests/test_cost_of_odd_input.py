@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ _VOCABULARY = {"vocab_size": 151_936, "dtype": "bfloat16"}
 
 def loaded(
     folder: Path, name: str, change: dict[str, Any] | None = None, **facts: Any
-) -> traceql.Trace:
+) -> traceql.Run:
     """A recording with its model's configuration, changed; and with facts of its file changed."""
     recording = next(one for one in recordings() if one.name == name)
     trace = json.loads(gzip.decompress(recording.path.read_bytes())) | facts
@@ -30,7 +29,7 @@ def loaded(
     return traceql.open(traceql.load([path], folder / "r.duckdb", model_config=config).database)
 
 
-def missing(trace: traceql.Trace, *roles: str, column: str = "flops") -> set[tuple[Any, ...]]:
+def missing(trace: traceql.Run, *roles: str, column: str = "flops") -> set[tuple[Any, ...]]:
     """What is missing for these roles, and whether a column has a value."""
     query = f"""
         SELECT DISTINCT missing, {column} IS NOT NULL AS known
@@ -50,15 +49,6 @@ def test_narrow_kernels_of_a_configuration_of_wide_weights(tmp_path: Path) -> No
         assert missing(trace, "lm_head", column="hbm_bytes") == {(None, True)}
 
 
-@pytest.mark.parametrize("method", [None, "awq"])
-def test_kernels_for_packed_weights(tmp_path: Path, method: str | None) -> None:
-    stored = {"quant_method": method, "bits": 4, "group_size": 128} if method else None
-    with loaded(tmp_path, "qwen3_awq-graph", {"quantization_config": stored}) as trace:
-        said = None if method else "quantization, which the model configuration does not state"
-        known = (said, method is not None)
-        assert missing(trace, *PRODUCTS, column="hbm_bytes") == {known}
-
-
 NO_SIGN = "kernels of the quantization that the model configuration states"
 
 
@@ -66,8 +56,6 @@ NO_SIGN = "kernels of the quantization that the model configuration states"
     ("name", "method", "said"),
     [
         ("qwen3_awq-eager", "awq", None),
-        ("qwen3_fp8-eager", "fp8", None),
-        ("qwen3_fp8block-eager", "fp8", None),
         ("qwen3_fp8block-graph", "fp8", None),
         ("qwen3_kvfp8-eager", "fp8", NO_SIGN),  # only the KV cache is fp8
         ("qwen3_awq-graph", "fp8", NO_SIGN),  # Machete has no weights of fp8
@@ -114,29 +102,17 @@ DATA = Path(__file__).parent / "data"
 LAYERS, HEADS, HEAD_DIM, HIDDEN, WORDS = 36, 32, 128, 4096, 151_936
 
 
-@pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[traceql.Trace]:
-    file = tmp_path_factory.mktemp("speculation") / "run.duckdb"
-    traceql.load([DATA / "speculation"], file, peaks=[DATA / "peaks-h200.json"])
-    with traceql.Trace(file) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def iterations() -> list[list[tuple[int, int]]]:
-    """Of each iteration with requests: the tokens of each, and those computed before."""
+def test_each_drafted_token_attends_to_all_before_it_and_has_logits(tmp_path: Path) -> None:
+    """Whereas a prompt has logits for its last token alone."""
+    traceql.load([DATA / "speculation"], tmp_path / "run.duckdb", peaks=[DATA / "peaks-h200.json"])
+    trace = traceql.Run(tmp_path / "run.duckdb")
     lines = (DATA / "speculation" / "steps.jsonl").read_text().splitlines()
-    documents = [json.loads(line) for line in lines]
-    return [
+    # Of each iteration with requests: the tokens of each, and those computed before.
+    iterations = [
         [(tokens, of["computed"][request]) for request, tokens in of["requests"].items()]
-        for of in documents
+        for of in map(json.loads, lines)
         if of["requests"]
     ]
-
-
-def test_each_drafted_token_attends_to_all_before_it(
-    trace: traceql.Trace, iterations: list[list[tuple[int, int]]]
-) -> None:
     by_hand = [
         sum(
             4 * HEADS * HEAD_DIM * (computed + position + 1)
@@ -153,20 +129,12 @@ def test_each_drafted_token_attends_to_all_before_it(
     """).rows()
     assert len(found) == LAYERS
     assert all(row["flops"] == by_hand for row in found)
-
-
-def test_all_drafted_tokens_have_logits(
-    trace: traceql.Trace, iterations: list[list[tuple[int, int]]]
-) -> None:
-    """By the shapes of lm_head, whereas a prompt has logits for its last token alone."""
-    found = trace.sql("""
-        SELECT flops, source FROM cost WHERE role = 'lm_head' ORDER BY step_id
-    """).rows()
+    products = "SELECT flops, source FROM cost WHERE role = 'lm_head' ORDER BY step_id"
     rows = [
         sum(tokens if computed >= 256 else 1 for tokens, computed in requests)
         for requests in iterations
     ]
-    assert {row["source"] for row in found} == {"shapes"}
-    assert [row["flops"] for row in found] == [2 * HIDDEN * WORDS * count for count in rows]
+    expected = [(2 * HIDDEN * WORDS * count, "shapes") for count in rows]
+    assert trace.sql(products).fetchall() == expected
     counted = trace.sql("SELECT logit_rows AS n FROM step_tokens WHERE tokens > 0 ORDER BY step_id")
     assert [row["n"] for row in counted.rows()] == rows

@@ -1,11 +1,7 @@
 """Table cost of real traces, against figures that were computed apart from it."""
 
-import json
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -59,56 +55,41 @@ def total(run: Workload, step: int, column: str) -> float:
     return sum(row[column] or 0 for row in roles(run, step).values())
 
 
-def gpu_ns(run: Workload, step: int) -> int:
-    query = "SELECT gpu_dur FROM step WHERE rank = 0 AND step_id = $step"
-    found: int = loaded(run).select(query, {"step": step}).rows()[0]["gpu_dur"]
-    return found
-
-
-def rows(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
+def rows(trace: traceql.Run, sql: str) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in trace.select(sql).rows()]
 
 
 @pytest.mark.parametrize(
-    ("role", "us", "percent", "tflops"),
+    ("step", "role", "us", "percent", "rate"),
     [
-        ("qkv_proj", 2382.2, 79, 778.9),
-        ("gate_up_proj", 9304.1, 81, 797.7),
-        ("down_proj", 4446.5, 84, 834.6),
-        ("o_proj", 1563.5, 80, 791.2),
-        ("attention", 851.1, 18, 182),
+        (_PREFILL, "qkv_proj", 2382.2, 79, 778.9),
+        (_PREFILL, "gate_up_proj", 9304.1, 81, 797.7),
+        (_PREFILL, "down_proj", 4446.5, 84, 834.6),
+        (_PREFILL, "o_proj", 1563.5, 80, 791.2),
+        (_PREFILL, "attention", 851.1, 18, 182),
+        (_DECODE, "qkv_proj", 576.5, 66, 3148),
+        (_DECODE, "gate_up_proj", 1783.6, 85, 4068),
+        (_DECODE, "down_proj", 1077.5, 70, 3368),
+        (_DECODE, "o_proj", 461.5, 55, 2623),
+        (_DECODE, "lm_head", 300.2, 86, 4150),
+        (_DECODE, "attention", 513.0, 12, 597),
     ],
 )
-def test_prefill_of_8b(role: str, us: float, percent: int, tflops: float) -> None:
-    found = roles(DENSE, _PREFILL)[role]
+def test_roles_of_8b(step: int, role: str, us: float, percent: int, rate: float) -> None:
+    """The rate is in TFLOP/s in prefill and in GB/s in decode."""
+    found = roles(DENSE, step)[role]
     assert found["us"] == pytest.approx(us, rel=0.001)
-    assert found["tflops"] == pytest.approx(tflops, rel=0.001)
-    assert found["percent"] == pytest.approx(percent, abs=0.51)
-
-
-@pytest.mark.parametrize(
-    ("role", "us", "percent", "gbps"),
-    [
-        ("qkv_proj", 576.5, 66, 3148),
-        ("gate_up_proj", 1783.6, 85, 4068),
-        ("down_proj", 1077.5, 70, 3368),
-        ("o_proj", 461.5, 55, 2623),
-        ("lm_head", 300.2, 86, 4150),
-        ("attention", 513.0, 12, 597),
-    ],
-)
-def test_decode_of_8b(role: str, us: float, percent: int, gbps: float) -> None:
-    found = roles(DENSE, _DECODE)[role]
-    assert found["us"] == pytest.approx(us, rel=0.001)
-    assert found["gbps"] == pytest.approx(gbps, rel=0.002)
+    assert found["tflops" if step == _PREFILL else "gbps"] == pytest.approx(rate, rel=0.002)
     assert found["percent"] == pytest.approx(percent, abs=0.51)
 
 
 def test_floors_and_utilization_of_8b() -> None:
     assert total(DENSE, _PREFILL, "floor_ns") == pytest.approx(16_254_000, rel=0.01)
     assert total(DENSE, _DECODE, "floor_ns") == pytest.approx(3_227_000, rel=0.01)
-    mfu = 100 * total(DENSE, _PREFILL, "flops_ns") / gpu_ns(DENSE, _PREFILL)
-    mbu = 100 * total(DENSE, _DECODE, "read_ns") / gpu_ns(DENSE, _DECODE)
+    steps = "SELECT step_id, gpu_dur FROM step WHERE rank = 0"
+    gpu_ns = dict(loaded(DENSE).select(steps).fetchall())
+    mfu = 100 * total(DENSE, _PREFILL, "flops_ns") / gpu_ns[_PREFILL]
+    mbu = 100 * total(DENSE, _DECODE, "read_ns") / gpu_ns[_DECODE]
     assert (round(mfu), round(mbu)) == (43, 59)
 
 
@@ -164,33 +145,24 @@ def test_gathered_logits_are_the_whole_buffer() -> None:
 
 _CONFIGURED = {
     "qwen3-0.6b-tp1-eager": "qwen3-0.6b",
-    "qwen3-8b-tp2-eager-stack-4layers": "qwen3-8b",
     "qwen3-8b-pp2-graph": "qwen3-8b",
-    "qwen3-30b-a3b-tp2-ep-eager-stack-6layers": "qwen3-30b-a3b",
     databases.SERVING: "qwen3-8b",
 }
 
 
-def configured(name: str) -> traceql.Trace:
+def configured(name: str) -> traceql.Run:
     """A run with the configuration of its model; skips the test where its files are not there.
 
     Of the large one, the first rank, which has steps of every size.
     """
-    paths = databases.files(name)
-    return _configured(name, tuple(paths[:1] if name == databases.SERVING else paths))
-
-
-@cache
-def _configured(name: str, paths: tuple[Path, ...]) -> traceql.Trace:
-    def load(database: Path) -> None:
-        document = json.loads((BUILT_IN / f"{_CONFIGURED[name]}.json").read_text())
-        if name.endswith("layers"):
-            document["num_hidden_layers"] = int(name.split("-")[-1].removesuffix("layers"))
-        config = database.with_suffix(".json")
-        config.write_text(json.dumps(document))
-        traceql.load(paths, database, model_config=config)
-
-    return traceql.Trace(shared_file(f"{name}-configured.duckdb", load))
+    paths = databases.files(name)[: 1 if name == databases.SERVING else None]
+    config = BUILT_IN / f"{_CONFIGURED[name]}.json"
+    return traceql.Run(
+        shared_file(
+            f"{name}-configured.duckdb",
+            lambda file: traceql.load(paths, file, model_config=config),
+        )
+    )
 
 
 def test_padding_is_executed_but_not_useful() -> None:
@@ -239,11 +211,7 @@ _SENT: dict[str, Callable[..., float]] = {
 _TYPES = {"BFloat16": 2, "Float": 4, "Int": 4, "Long": 8, "Byte": 1}
 
 
-def sent_bytes(event: databases.FileEvent) -> float | None:
-    """By the arguments of an event; None if they do not say."""
-    args = event.args or {}
-    if "Collective name" not in args:
-        return None
+def sent_bytes(args: dict[str, Any]) -> float:
     width = _TYPES[args["dtype"]]
     sent, received = args["In msg nelems"] * width, args["Out msg nelems"] * width
     return float(_SENT[args["Collective name"]](sent, received, args["Group size"]))
@@ -277,10 +245,10 @@ def test_wire_bytes_are_those_of_the_arguments(name: str) -> None:
         """,
     )
     said = {
-        (file.rank, event.ts + file.offset_ns): sent_bytes(event)
+        (file.rank, event.ts + file.offset_ns): sent_bytes(event.args)
         for file in databases.rank_files(name)
         for event in databases.gpu_events(file.path)
-        if "nccl" in event.name
+        if "nccl" in event.name and event.args and "Collective name" in event.args
     }
     compared = 0
     for rank, wire_bytes, starts in found:
@@ -315,33 +283,14 @@ RECORDED = databases.ROOT.parent / "shared" / "models" / "eager"
 MODELS = ("deepseekv2", "gemma3", "mixtral", "qwen3_fp8", "qwen3_fp8block", "qwen3moe")
 
 
-def recorded(model: str, *, with_config: bool) -> traceql.Trace:
-    """An eager recording, with shapes; skips the test where it is not there."""
+@pytest.mark.parametrize("model", MODELS)
+def test_products_have_the_configured_shapes(model: str, tmp_path: Path) -> None:
+    """Eager recordings, with shapes."""
     folder = RECORDED / model
     if not folder.is_dir():
         pytest.skip(f"no recording of {model}")
-
-    def load(database: Path) -> None:
-        if with_config:
-            traceql.load([folder], database)
-            return
-        with tempfile.TemporaryDirectory(dir=database.parent) as name:
-            copied = Path(name, model)
-            shutil.copytree(folder, copied, copy_function=shutil.copyfile)
-            copied.chmod(0o755)
-            document = json.loads((copied / "run.json").read_text())
-            del document["model_config"], document["engine_config"]
-            (copied / "run.json").write_text(json.dumps(document))
-            traceql.load([copied], database)
-
-    name = f"{model}-eager{'' if with_config else '-shapes'}.duckdb"
-    return traceql.Trace(shared_file(name, load))
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_products_have_the_configured_shapes(model: str) -> None:
     found = rows(
-        recorded(model, with_config=True),
+        traceql.Run(traceql.load([folder], tmp_path / "run.duckdb").database),
         """
         SELECT
             cost.role,

