@@ -109,6 +109,16 @@ def trace(name: str) -> traceql.Trace:
     return _loaded(name, tuple(files(name)))
 
 
+def answers(name: str, query: str, **parameters: Any) -> list[dict[str, Any]]:
+    """The rows of a canned query of a run."""
+    return trace(name).run(query, **parameters).rows()
+
+
+def sql(name: str, statement: str, **parameters: Any) -> list[dict[str, Any]]:
+    """The rows of a statement about a run."""
+    return trace(name).select(statement, parameters).rows()
+
+
 def rank_files(name: str) -> Iterator[RankFile]:
     """The files of a run with what the database says of them."""
     rows = trace(name).sql("SELECT rank, path, file_offset_ns FROM trace ORDER BY rank").rows()

@@ -1,6 +1,5 @@
 """Streams in letters, one per kernel, and the layers and roles that are found on them."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -58,7 +57,3 @@ def known(stream: Stream, model_type: str | None = None) -> Known:
             role[row["id"]] = row["role"]
             family = row["family"]
     return Known(layer, role, family)
-
-
-def by_letter(text: str, roles: Sequence[str | None]) -> list[tuple[str, str | None]]:
-    return list(zip(text, roles, strict=True))

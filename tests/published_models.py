@@ -65,9 +65,6 @@ PUBLISHED = (
         "Llama-3.1-8B", _decoder("llama", 4096, 14336, 32, 32, 8, 128_256), "8.03"
     ),
     Published(
-        "Llama-3-70B", _decoder("llama", 8192, 28672, 80, 64, 8, 128_256), "70.55"
-    ),
-    Published(
         "Qwen2.5-7B", _decoder("qwen2", 3584, 18944, 28, 28, 4, 152_064), "7.616"
     ),
     Published(
@@ -104,11 +101,6 @@ PUBLISHED = (
         "20.91",
     ),
     Published(
-        "gpt-oss-120b",
-        _decoder("gpt_oss", 2880, 2880, 36, 64, 8, 201_088, **_GPT_OSS, num_local_experts=128),
-        "116.83",
-    ),
-    Published(
         "gemma-2-9b", _decoder("gemma2", 3584, 14336, 42, 16, 8, 256_000, **_GEMMA), "9.24"
     ),
     Published(
@@ -116,14 +108,8 @@ PUBLISHED = (
         _decoder("gemma3_text", 1152, 6912, 26, 4, 1, 262_144, **_GEMMA), "1.000",
     ),
     Published(
-        "gemma-3-27b, text",
-        _decoder("gemma3_text", 5376, 21504, 62, 32, 16, 262_208, **(_GEMMA | {"head_dim": 128})),
-        "27.0",
-    ),
-    Published(
         "Phi-3-mini", _decoder("phi3", 3072, 8192, 32, 32, 32, 32_064, sliding_window=2047), "3.82"
     ),
-    Published("phi-4", _decoder("phi3", 5120, 17920, 40, 40, 10, 100_352), "14.66"),
     Published(
         "SmolLM3-3B",
         _decoder("smollm3", 2048, 11008, 36, 16, 4, 128_256, tie_word_embeddings=True), "3.08",

@@ -1,27 +1,23 @@
 """The kernels of a recording: as loaded without its modules, and as its modules have them."""
 
-import gzip
-import json
 import shutil
-from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from needed_tables import only_tables
-from recordings import Place, Recording, Truth, layers_of_activities, load_without_modules
+from recordings import Place, Recording, load_without_modules
 from shared_files import shared_file
 
 import traceql
 from traceql.analysis.layers.attribution import KernelStream
 from traceql.analysis.layers.kernel_text import Stream, folded, letter, part
 
-_MODULE = "module: "
 _part = cache(part)  # a recording has few names
 _KERNELS = """
     SELECT
@@ -60,7 +56,7 @@ def loaded(recording: Recording, *, configured: bool) -> Path:
     def make(path: Path) -> None:
         tables = nullcontext() if configured else only_tables("kernel", "rank_model")
         with tables, TemporaryDirectory(dir=path.parent) as folder:
-            made, _ = load_without_modules(recording, Path(folder), configured=configured)
+            made = load_without_modules(recording, Path(folder), configured=configured)
             shutil.move(made, path)
 
     known = "configured" if configured else "alone"
@@ -139,41 +135,3 @@ def main_kernels(recording: Recording) -> tuple[Kernel, ...]:
 def main_stream(recording: Recording) -> Stream:
     (number,) = {one.stream for one in main_kernels(recording)}
     return next(one.stream for one in streams(recording) if one.number == number)
-
-
-@cache
-def layers_by_module(recording: Recording) -> Truth:
-    return layers_of_activities(_events(recording))
-
-
-@cache
-def modules(recording: Recording) -> dict[Place, str]:
-    """The innermost annotated module around each activity's launch, if there is one."""
-    begun: defaultdict[tuple[Any, Any], list[tuple[float, float, str]]] = defaultdict(list)
-    calls: dict[int, dict[str, Any]] = {}
-    events = _events(recording)
-    for e in events:
-        if e["cat"] in ("cuda_runtime", "cuda_driver"):
-            calls.setdefault(e["args"]["correlation"], e)
-        elif e["name"].startswith(_MODULE):
-            module = (e["ts"], -e["ts"] - e["dur"], e["name"][len(_MODULE) :])
-            begun[e["pid"], e["tid"]].append(module)
-    for of_thread in begun.values():
-        of_thread.sort()
-    found: dict[Place, str] = {}
-    for e in events:
-        if e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset"):
-            call = calls[e["args"]["correlation"]]
-            ranges = begun[call["pid"], call["tid"]]
-            ranges = ranges[: bisect_right(ranges, call["ts"], key=lambda one: one[0])]
-            if around := [name for _, end, name in ranges if -end >= call["ts"]]:
-                place = (e["args"]["device"], e["args"]["stream"], round(e["ts"] * 1000), e["name"])
-                found[place] = around[-1]
-    return found
-
-
-def _events(recording: Recording) -> list[dict[str, Any]]:
-    events: list[dict[str, Any]] = json.loads(gzip.decompress(recording.path.read_bytes()))[
-        "traceEvents"
-    ]
-    return events

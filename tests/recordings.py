@@ -22,7 +22,6 @@ _CALLS = ("cuda_runtime", "cuda_driver")
 _ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 
 Place = tuple[int, int, int, str]  # device, stream, ts and name, as in the table kernel
-Truth = dict[Place, int | None]  # the layer; None outside layers
 
 
 @dataclass(frozen=True)
@@ -61,12 +60,8 @@ def recordings(mode: str | None = None) -> tuple[Recording, ...]:
     )  # fmt: skip
 
 
-def load_without_modules(
-    recording: Recording, folder: Path, *, configured: bool = False
-) -> tuple[Path, Truth]:
-    """A database of the recording without its annotated modules, and the layers that they tell.
-
-    The truth has all GPU activities of an eager recording, and none of others.
+def load_without_modules(recording: Recording, folder: Path, *, configured: bool = False) -> Path:
+    """A database of the recording without its annotated modules, written to the folder.
 
     Args:
         recording: one of `recordings()`.
@@ -74,42 +69,46 @@ def load_without_modules(
         configured: whether to load the model's configuration too.
     """
     trace = json.loads(gzip.decompress(recording.path.read_bytes()))
-    events = trace["traceEvents"]
-    truth = layers_of_activities(events) if recording.mode == "eager" else {}
-    trace["traceEvents"] = [e for e in events if not e["name"].startswith(_MODULE)]
+    trace["traceEvents"] = [e for e in trace["traceEvents"] if not e["name"].startswith(_MODULE)]
     stripped = folder / f"{recording.name}.json"
     stripped.write_text(json.dumps(trace))
-    config = config_file(recording, folder) if configured else None
+    config = None
+    if configured:  # some models name their number of layers in other words there
+        config = folder / f"{recording.name}.config.json"
+        config.write_text(json.dumps({"num_hidden_layers": recording.layers} | recording.config))
     database = folder / f"{recording.name}.duckdb"
-    return traceql.load(stripped, database, model_config=config).database, truth
+    return traceql.load(stripped, database, model_config=config).database
 
 
-def config_file(recording: Recording, folder: Path) -> Path:
-    """A config.json of the model; some models name their number of layers in other words there."""
-    path = folder / f"{recording.name}.config.json"
-    path.write_text(json.dumps({"num_hidden_layers": recording.layers} | recording.config))
-    return path
-
-
-def layers_of_activities(events: list[dict[str, Any]]) -> Truth:
-    """The layer in the innermost annotated module around each activity's launch."""
-    modules: defaultdict[tuple[Any, Any], list[tuple[float, float, int]]] = defaultdict(list)
+@cache
+def modules_of_activities(recording: Recording) -> dict[Place, list[str]]:
+    """The annotated modules around each activity's launch, the innermost one last."""
+    begun: defaultdict[tuple[Any, Any], list[tuple[float, float, str]]] = defaultdict(list)
     calls: dict[int, dict[str, Any]] = {}
+    events = json.loads(gzip.decompress(recording.path.read_bytes()))["traceEvents"]
     for e in events:
         if e["cat"] in _CALLS:
             calls.setdefault(e["args"]["correlation"], e)
-        elif e["name"].startswith(_MODULE) and (layer := _LAYER.search(e["name"][len(_MODULE) :])):
-            module = (e["ts"], e["ts"] + e["dur"], int(layer[1]))
-            modules[e["pid"], e["tid"]].append(module)
-    for of_thread in modules.values():
+        elif e["name"].startswith(_MODULE):
+            module = (e["ts"], -e["ts"] - e["dur"], e["name"][len(_MODULE) :])
+            begun[e["pid"], e["tid"]].append(module)
+    for of_thread in begun.values():
         of_thread.sort()
-    truth: Truth = {}
+    found: dict[Place, list[str]] = {}
     for e in events:
         if e["cat"] in _ON_GPU:
             call = calls[e["args"]["correlation"]]
-            begun = modules[call["pid"], call["tid"]]
-            begun = begun[: bisect_right(begun, call["ts"], key=lambda module: module[0])]
-            around = [layer for _, end, layer in begun if end >= call["ts"]]
+            ranges = begun[call["pid"], call["tid"]]
+            ranges = ranges[: bisect_right(ranges, call["ts"], key=lambda one: one[0])]
             place = (e["args"]["device"], e["args"]["stream"], round(e["ts"] * 1000), e["name"])
-            truth[place] = around[-1] if around else None
-    return truth
+            found[place] = [name for _, end, name in ranges if -end >= call["ts"]]
+    return found
+
+
+@cache
+def layers_by_module(recording: Recording) -> dict[Place, int | None]:
+    """The layer of each activity by the innermost module that is in one; None outside layers."""
+    return {
+        place: next((int(n[1]) for name in reversed(names) if (n := _LAYER.search(name))), None)
+        for place, names in modules_of_activities(recording).items()
+    }

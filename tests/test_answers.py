@@ -16,11 +16,13 @@ from databases import (
     OWN_SHORT,
     SHORT,
     FileEvent,
+    answers,
     cases,
     document,
     file_events,
     gpu_events,
     rank_files,
+    sql,
 )
 from unions import Activity, Interval, clipped, gpu_activity, length, union
 
@@ -64,6 +66,11 @@ def test_breakdown_of_ranks_equals_unions_of_the_file(run: str) -> None:
         for activity in [gpu_activity(run, file.path)]
     ]
     assert answers(run, "time.breakdown") == expected
+    parts = ("exposed_transfer_ns", "exposed_wait_ns", "exposed_unmatched_ns")
+    for query in ("overview.run", "comm.overlap"):
+        for row, whole in zip(answers(run, query), expected, strict=True):
+            if whole["exposed_comm_ns"]:
+                assert [row[part] for part in parts] == [whole[part] for part in parts]
 
 
 @pytest.mark.slow
@@ -174,27 +181,6 @@ def test_time_in_the_queue_is_from_launch_to_start(run: str) -> None:
     }
 
 
-@pytest.mark.slow
-def test_queue_holds_what_is_launched_and_not_started(tmp_path: Path) -> None:
-    # 1 queued from 0 to 10, 2 from 4 to 6: 0.006 us x 1000 in the first half of 5 us.
-    file = traces.write(
-        tmp_path / "a.json",
-        traces.launch(ts=0, correlation=1),
-        traces.launch(ts=4, correlation=2),
-        traces.kernel(ts=6, dur=1, correlation=2, stream=8),
-        traces.kernel(ts=9, dur=1, correlation=1),
-    )
-    traceql.load([file], tmp_path / "a.duckdb")
-    with traceql.Trace(tmp_path / "a.duckdb") as trace:
-        rows = trace.run("launch.queue", buckets=2).rows()
-    assert rows == [
-        {"rank": 0, "ts": 0, "dur": 4500, "mean_queued": pytest.approx(5000 / 4500),
-         "max_queued": 2},
-        {"rank": 0, "ts": 4500, "dur": 4500, "mean_queued": pytest.approx(6000 / 4500),
-         "max_queued": 2},
-    ]  # fmt: skip
-
-
 # --- operators, categories, memory -----------------------------------------------------------
 
 
@@ -251,7 +237,7 @@ def test_kernels_and_categories_share_all_gpu_time(run: str) -> None:
 
 
 @pytest.mark.parametrize("run", cases(["h100-qwen1.5", "mi300x-qwen1.5"]))
-def test_memory_peaks_where_the_allocator_says(run: str) -> None:
+def test_memory_peaks_are_those_of_the_allocator(run: str) -> None:
     (file,) = rank_files(run)
     samples = memory_samples(file.path)
     by_device: dict[tuple[str, int], list[Row]] = {}
@@ -286,14 +272,6 @@ STEP_WINDOWS = """
 """
 _ANNOTATION = re.compile(r"execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)")
 _DEVICE_TYPES = {0: "cpu", 1: "cuda", 6: "hip"}
-
-
-def answers(run: str, query: str, **parameters: Any) -> list[Row]:
-    return databases.trace(run).run(query, **parameters).rows()
-
-
-def sql(run: str, statement: str, **parameters: Any) -> list[Row]:
-    return databases.trace(run).select(statement, parameters).rows()
 
 
 def breakdown_row(

@@ -1,11 +1,9 @@
 """Whole answers of canned queries on small traces, with every number worked out by hand."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-import traces
 from derived import answer, database
 from forward_passes import forward, whole
 from traces import ALL_REDUCE, Event, all_reduce, host, kernel, launch, loaded, step
@@ -47,20 +45,10 @@ def test_exposed_communication_by_role_and_by_layer(tmp_path: Path) -> None:
     with loaded(tmp_path, *(tensor_parallel(rank) for rank in (0, 1))) as trace:
         # Calls; dur, exposed, exposed transfer, exposed wait, unmatched and hidden in ns; exposed
         # in percent.
-        of_attention = (8, 31_000, 29_000, 28_000, 1_000, None, 2_000, pytest.approx(100 * 29 / 31))
-        of_mlp = (8, 32_000, 24_000, 24_000, 0, None, 8_000, 75.0)
+        share = pytest.approx(100 * 29 / 31)
         assert rows(trace, "comm.exposed") == [
-            (None, None, attention, *of_attention),
-            (None, None, mlp, *of_mlp),
-        ]
-        phase = trace.sql("SELECT DISTINCT phase FROM step").rows()[0]["phase"]
-        assert rows(trace, "comm.exposed", by="phase") == [
-            (phase, None, attention, *of_attention),
-            (phase, None, mlp, *of_mlp),
-        ]
-        assert rows(trace, "comm.exposed", rank=0) == [
-            (None, None, attention, 4, 16_000, 14_000, 13_000, 1_000, None, 2_000, 87.5),
-            (None, None, mlp, 4, 16_000, 12_000, 12_000, 0, None, 4_000, 75.0),
+            (None, None, attention, 8, 31_000, 29_000, 28_000, 1_000, None, 2_000, share),
+            (None, None, mlp, 8, 32_000, 24_000, 24_000, 0, None, 8_000, 75.0),
         ]
         assert rows(trace, "comm.exposed", rank=1) == [
             (None, None, attention, 4, 15_000, 15_000, 15_000, 0, None, 0, 100.0),
@@ -142,9 +130,27 @@ def test_time_of_the_host_while_the_gpu_waited_for_it(tmp_path: Path) -> None:
     with loaded(tmp_path, THREE_GAPS, ONE_GAP) as trace:
         together = [*of_rank_0[:3], of_rank_1[0], *of_rank_0[3:], of_rank_1[1]]
         assert rows(trace, "idle.host") == together
-        assert rows(trace, "idle.host", limit=2) == together[:2]
-        assert rows(trace, "idle.host", rank=0) == of_rank_0
-        assert rows(trace, "idle.host", rank=1) == of_rank_1
+        assert rows(trace, "idle.host", limit=2, rank=0) == of_rank_0[:2]
+        longest = trace.run("idle.gap").rows()
+        assert [(row["doing"], row["events"], row["self_ns"]) for row in longest] == [
+            ("aten::sort", 1, 20_000),
+            ("prepare", 1, 20_000),
+            ("(no event recorded)", None, 7_000),
+            ("cudaLaunchKernel", 1, 3_000),
+        ]
+        assert trace.run("idle.gap", gap=5).rows() == []
+
+
+def test_events_that_overlap_without_nesting_share_a_gap() -> None:
+    con = database(
+        launch(ts=0, correlation=1),
+        kernel(ts=2, dur=8, correlation=1),
+        host("one", ts=5, dur=25),  # the gap is from 10 to 60
+        host("other", ts=20, dur=60),
+        launch(ts=55, dur=3, correlation=2),
+        kernel(ts=60, dur=1, correlation=2),
+    )
+    assert sum(row[8] for row in answer(con, "idle.gap")) == 50_000
 
 
 # --- overview.headlines --------------------------------------------------------------------------
@@ -171,114 +177,42 @@ def three_steps(*more: Event, prefill_us: float) -> list[Event]:
     ]
 
 
-def checks(trace: traceql.Trace) -> tuple[int, int]:
-    """Of the ledger: how many hold, and how many there are."""
-    known = [row["ok"] for row in trace.sql("SELECT ok FROM ledger") if row["ok"] is not None]
-    return known.count(True), len(known)
-
-
 @pytest.mark.slow
 def test_headlines_of_two_ranks(tmp_path: Path) -> None:
     """Rank 0 spans 10 to 110 us: 30 + 20 + 10 + 10 of computing, 20 of communication that nothing
     hides, 10 idle. Rank 1 computes for 5 us more, of which rank 0 is idle, and copies until 130.
     """
+    # In percent of the 100 us of rank 0 and the 120 us of rank 1.
+    of = {us: pytest.approx(100 * us / 220) for us in (145, 40, 20, 15)}
     copy = kernel("Memcpy DtoH", ts=110, dur=20, correlation=6, cat="gpu_memcpy")
     ranks = (three_steps(prefill_us=30), three_steps(copy, prefill_us=35))
     with loaded(tmp_path, *ranks) as trace:
-        held, known = checks(trace)
-        assert held == known - 2  # on both ranks, more than 1% of the time has no category
+        known = [row["ok"] for row in trace.sql("FROM ledger") if row["ok"] is not None]
+        held = known.count(True)
+        assert held == len(known) - 2  # on both ranks, more than 1% of the time has no category
         assert rows(trace, "overview.headlines") == [
             ("recorded", 120_000.0, "ns", "longest GPU span of 2 ranks"),
-            (
-                "computing",
-                percent(145),
-                "percent",
-                "a compute kernel ran; percent of all GPU spans",
-            ),
+            ("computing", of[145], "percent", "a compute kernel ran; percent of all GPU spans"),
             # Both ranks begin the operation together.
-            (
-                "exposed transfer",
-                percent(40),
-                "percent",
-                "a collective moved data, and no compute kernel ran",
-            ),
-            ("exposed copies", percent(20), "percent", "only memory copies or sets ran"),
-            ("idle", percent(15), "percent", "nothing ran on the GPU"),
+            ("exposed transfer", of[40], "percent",
+             "a collective moved data, and no compute kernel ran"),
+            ("exposed copies", of[20], "percent", "only memory copies or sets ran"),
+            ("idle", of[15], "percent", "nothing ran on the GPU"),
             # On both ranks together 20, 40, 20 and, with the copy, 60 us.
             ("decode step", 30_000.0, "ns", "median duration on the GPU, of 2 steps"),
             ("prefill step", 32_500.0, "ns", "median duration on the GPU, of 1 step"),
             # 4 tokens in the 100 us of rank 0.
             ("output", pytest.approx(40_000.0), "tokens/s", "4 tokens generated"),
-            ("ledger", held, "checks", f"of {known} hold"),
-        ]
-
-
-def percent(us: float) -> Any:
-    """Of the 100 us of rank 0 and the 120 us of rank 1."""
-    return pytest.approx(100 * us / 220)
-
-
-def without_ledger(events: Sequence[Event]) -> list[Row]:
-    return [row for row in answer(database(*events), "overview.headlines") if row[0] != "ledger"]
+            ("ledger", held, "checks", f"of {len(known)} hold"),
+        ]  # fmt: skip
 
 
 def test_headlines_without_phases_and_tokens() -> None:
     """Computes for 6 of 10 us, and copies for 1."""
-    events = (kernel(ts=0, dur=6), kernel("Memset", ts=9, dur=1, cat="gpu_memset"))
-    assert without_ledger(events) == [
+    con = database(kernel(ts=0, dur=6), kernel("Memset", ts=9, dur=1, cat="gpu_memset"))
+    assert answer(con, "overview.headlines")[:-1] == [
         ("recorded", 10_000.0, "ns", "longest GPU span of 1 rank"),
         ("computing", 60.0, "percent", "a compute kernel ran; percent of all GPU spans"),
         ("exposed copies", 10.0, "percent", "only memory copies or sets ran"),
         ("idle", 30.0, "percent", "nothing ran on the GPU"),
     ]
-
-
-def test_nothing_of_the_gpu_makes_no_headlines() -> None:
-    assert without_ledger([host("aten::mm", ts=0, dur=5)]) == []
-
-
-# --- idle.gap ------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_gap_is_split_by_what_the_host_was_in(tmp_path: Path) -> None:
-    traces.write(
-        tmp_path / "rank0.json",
-        launch(ts=0, correlation=1),
-        kernel(ts=2, dur=8, correlation=1),
-        host("prepare", ts=5, dur=45),  # the gap is from 10 to 60
-        host("aten::sort", ts=15, dur=20),
-        host("aten::copy_", ts=20, dur=5),
-        host("aten::copy_", ts=30, dur=5),
-        host("of another thread", ts=10, dur=50, tid=7),
-        launch(ts=55, dur=3, correlation=2),
-        kernel(ts=60, dur=1, correlation=2),
-    )
-    traceql.load([tmp_path / "rank0.json"], tmp_path / "run.duckdb")
-    with traceql.open(tmp_path / "run.duckdb") as trace:
-        rows = trace.run("idle.gap").rows()
-        assert trace.run("idle.gap", gap=2).rows() == []
-    assert [(row["doing"], row["events"], row["self_ns"]) for row in rows] == [
-        ("prepare", 1, 20_000),
-        ("aten::copy_", 2, 10_000),
-        ("aten::sort", 1, 10_000),
-        ("(no event recorded)", None, 7_000),
-        ("cudaLaunchKernel", 1, 3_000),
-    ]
-
-
-@pytest.mark.slow
-def test_events_that_overlap_without_nesting_share_a_gap(tmp_path: Path) -> None:
-    traces.write(
-        tmp_path / "rank0.json",
-        launch(ts=0, correlation=1),
-        kernel(ts=2, dur=8, correlation=1),
-        host("one", ts=5, dur=25),  # the gap is from 10 to 60
-        host("other", ts=20, dur=60),
-        launch(ts=55, dur=3, correlation=2),
-        kernel(ts=60, dur=1, correlation=2),
-    )
-    traceql.load([tmp_path / "rank0.json"], tmp_path / "run.duckdb")
-    with traceql.open(tmp_path / "run.duckdb") as trace:
-        rows = trace.run("idle.gap").rows()
-    assert sum(row["self_ns"] for row in rows) == 50_000

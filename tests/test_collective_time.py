@@ -2,7 +2,6 @@
 
 import json
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import databases
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from traceql.database.loading.inputs import peaks_document
-from traceql.errors import NotMeasured, PeaksInvalid
+from traceql.errors import NotMeasured
 from traceql.plan.limits.collective_time import CollectiveTime, alpha_beta, bus_factor
 
 TWO_H200 = databases.EXAMPLES / "qwen3-8b-tp2-batch16" / "peaks.json"
@@ -81,11 +80,6 @@ def test_durations_are_of_kernels_where_each_size_has_one() -> None:
     assert partly.expected("all_reduce", 4, KIB).ns == 9000
 
 
-def test_of_equal_sizes_the_median_counts() -> None:
-    found = times(*(collective(KIB, ns) for ns in (9000, 50_000, 8000)), collective(MIB, 1e5))
-    assert found.expected("all_reduce", 4, KIB).ns == 9000
-
-
 def test_what_was_not_measured_is_refused_with_what_was() -> None:
     found = times(collective(KIB, 8000), collective(MIB, 18_000), collective(KIB, 5000, ranks=2))
     with pytest.raises(NotMeasured, match="all_reduce among 8 GPUs was not measured at two sizes;"):
@@ -94,11 +88,7 @@ def test_what_was_not_measured_is_refused_with_what_was() -> None:
         NotMeasured, match="measured: all_reduce among 2 by nccl, all_reduce among 4"
     ):
         found.expected("all_to_all", 4, KIB)
-    with pytest.raises(NotMeasured, match="all_reduce by custom among 4 GPUs"):
-        found.expected("all_reduce", 4, KIB, algorithm="custom")
     assert found.expected("all_reduce", 2, KIB).ns == 5000
-    with pytest.raises(NotMeasured):
-        found.expected("all_reduce", 2, 2 * KIB)
     with pytest.raises(NotMeasured, match="measured: nothing; measure it with traceql experiment"):
         times().expected("all_reduce", 2, KIB)
 
@@ -115,30 +105,11 @@ def test_on_two_h200_small_all_reduces_are_those_of_vllm() -> None:
     assert large.ns == pytest.approx(4 * 3_228_409, rel=0.01)  # four times that of 1 GiB
 
 
-def test_a_file_that_is_no_peaks_json_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PeaksInvalid, match=r"cannot read the peaks in .*none\.json: No such"):
-        CollectiveTime.from_file(tmp_path / "none.json")
-
-
 SIZES = [2.0**power for power in range(10, 31)]
 
 
-def line(alpha_ns: float, gbps: float) -> list[float]:
-    return [alpha_ns + size / gbps for size in SIZES]
-
-
-@pytest.mark.parametrize(("alpha_ns", "gbps"), [(4000, 270), (12_800, 363), (0, 47.7), (25_000, 3)])
-def test_latency_and_bandwidth_are_found_again(alpha_ns: float, gbps: float) -> None:
-    fit = alpha_beta(SIZES, line(alpha_ns, gbps))
-    assert fit is not None
-    assert fit.alpha_ns == pytest.approx(alpha_ns, rel=1e-6, abs=1e-3)
-    assert fit.bandwidth_gbps == pytest.approx(gbps, rel=1e-6)
-    assert fit.largest_error < 1e-6
-    assert fit.ns(1e12) == pytest.approx(alpha_ns + 1e12 / gbps)
-
-
 def test_outliers_do_not_move_the_fit_and_show_in_its_largest_error() -> None:
-    durations = line(5000, 300)
+    durations = [5000 + size / 300 for size in SIZES]
     for number, factor in ((2, 3.0), (9, 2.0), (13, 4.0), (20, 1.25)):
         durations[number] *= factor
     fit = alpha_beta(SIZES, durations)
@@ -154,7 +125,7 @@ def test_outliers_do_not_move_the_fit_and_show_in_its_largest_error() -> None:
 def test_no_line_through_two_points_has_less_error(seed: int) -> None:
     """A best line passes through two points, or through one and has no latency or slope."""
     random = np.random.default_rng(seed)
-    durations = [one * random.lognormal(sigma=0.4) for one in line(9000, 200)]
+    durations = [(9000 + size / 200) * random.lognormal(sigma=0.4) for size in SIZES]
     points = list(zip(SIZES, durations, strict=True))
     lines = [(0.0, ns / size) for size, ns in points] + [(ns, 0.0) for _, ns in points]
     for (size, ns), (other, longer) in combinations(points, 2):
@@ -177,8 +148,4 @@ def test_neither_latency_nor_time_of_a_byte_is_negative() -> None:
     steep = alpha_beta([1.0, 2.0, 4.0], [1.0, 8.0, 64.0])
     assert steep is not None
     assert steep.alpha_ns >= 0
-
-
-@pytest.mark.parametrize("sizes", [[], [1024.0], [1024.0, 1024.0]])
-def test_one_size_has_no_fit(sizes: list[float]) -> None:
-    assert alpha_beta(sizes, [5000.0] * len(sizes)) is None
+    assert alpha_beta([1024.0, 1024.0], [5000.0, 5000.0]) is None  # one size has no fit

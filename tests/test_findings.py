@@ -1,8 +1,7 @@
-"""What is told of a run and what is not: real traces, and real ones with one documented change."""
+"""Findings of real traces, and of real ones with one documented change."""
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ def kinds(trace: traceql.Trace) -> dict[str, list[str]]:
 # --- as recorded -------------------------------------------------------------------------------
 
 
-def test_transfers_that_nothing_hides_are_all_that_is_told_of_a_balanced_run() -> None:
+def test_transfers_that_nothing_hides_are_the_only_finding_of_a_balanced_run() -> None:
     """Transfers of the file without what compute kernels hide and without waiting."""
     trace = databases.trace(BUNDLED)
     moved_ns, span_ns = [], []
@@ -72,28 +71,7 @@ def test_products_that_lag_are_named_in_order_of_what_they_lose() -> None:
     assert found["saving_ns"] == found["cost_ns"]  # of one rank
 
 
-def test_one_rank_has_nobody_to_wait_for() -> None:
-    """Idle for 37.5 of 105.1 ms, by hand, which its host caused in the first two steps."""
-    found = kinds(databases.trace(ONE_RANK))
-    assert list(found) == ["host-bound steps", "below the roofline"]
-    (told,) = (sentence.split(". ")[:2] for sentence in found["host-bound steps"])
-    gaps = databases.trace(ONE_RANK).sql(
-        """
-        SELECT SUM(gap.dur) AS ns
-        FROM gap INNER JOIN step USING (step_id)
-        WHERE cause IN ('host', 'sync') AND phase IN ('mixed', 'prefill')
-        """
-    )
-    (host,) = gaps
-    assert told == [
-        "Mixed and prefill steps run without CUDA graphs and wait for the host: 2 of 7 steps, "
-        "which take 72% of the run",
-        f"In them, the GPU is idle for {host['ns'] / 1e6:.1f} ms until the host launches the next "
-        "kernel",
-    ]
-
-
-def test_a_pipeline_is_told_as_one() -> None:
+def test_waiting_between_stages_is_pipeline_efficiency() -> None:
     found = kinds(databases.trace("qwen3-8b-pp2-graph"))
     assert next(iter(found)) == "PP efficiency"
     assert not {"late rank", "uneven waiting", "communication"} & set(found)
@@ -133,7 +111,9 @@ def test_serving_loses_its_time_to_the_host_in_mixed_steps_without_graphs() -> N
     for (_, number), ns in lost.items():
         of_step[number] += ns
     eager = [n for n, row in steps.items() if row["graph_mode"] == "none"]
-    decode = [n for n, row in steps.items() if (row["phase"], row["graph_mode"]) == DECODE]
+    decode = [
+        n for n, row in steps.items() if (row["phase"], row["graph_mode"]) == ("decode", "full")
+    ]
     assert {steps[number]["phase"] for number in eager} == {"mixed", "prefill"}
     assert len(eager) + len(decode) == len(steps) == 448
     kept_ns = sum(of_step[number] for number in decode) / len(decode)
@@ -144,30 +124,20 @@ def test_serving_loses_its_time_to_the_host_in_mixed_steps_without_graphs() -> N
     assert first["cost_ns"] == sum(of_step[number] for number in eager)
     assert first["saving_ns"] == pytest.approx(saved_ns / 2, abs=1)
     assert f"({kept_ns / 1e6:.2f} ms each)" in first["assumption"]
-    # Both ranks lose more than a fifth of their time to it.
-    for rank in (0, 1):
-        assert sum(lost[rank, number] for number in eager) > 0.2 * 2_182_000_000
-    sentence = first["finding"]
-    assert sentence.startswith(
+    assert first["finding"].startswith(
         "Mixed and prefill steps run without CUDA graphs and wait for the host: 47 of 224 steps, "
         "which take 64% of the run"
     )
-    ms = sum(of_step[number] for number in eager) / 2e6
-    assert f"each rank loses {ms:.1f} ms on average until a host launches" in sentence
+    ms = first["cost_ns"] / 2e6
+    assert f"each rank loses {ms:.1f} ms on average until a host launches" in first["finding"]
     of_rank_0 = [number for number in eager if steps[number]["rank"] == 0]
     idle_ns, wait_ns = (sum(lost[rank, number] for number in of_rank_0) for rank in (0, 1))
     assert (
         f"due to the host of rank 0: its GPU is idle for {idle_ns / 1e6:.1f} ms, "
         f"and other ranks wait {wait_ns / 1e6:.1f} ms for it"
-    ) in sentence
-    assert first["advice"].startswith(
-        "Let these steps run in CUDA graphs: raise max_cudagraph_capture_size"
-    )
+    ) in first["finding"]
+    assert "raise max_cudagraph_capture_size" in first["advice"]
     assert "2,048 tokens" in first["advice"]
-    kinds(trace)
-
-
-DECODE = ("decode", "full")
 
 
 def waits_for_hosts(trace: traceql.Trace) -> list[dict[str, Any]]:
@@ -192,143 +162,73 @@ def waits_for_hosts(trace: traceql.Trace) -> list[dict[str, Any]]:
 def test_links_are_judged_by_large_messages() -> None:
     """By events the middle size reaches 61% of 450 GB/s in all_reduce, 45% in reduce_scatter."""
     with traceql.open(*sorted((DATA / "nccl-2gpu").glob("rank*.gz"))) as trace:
-        told = {sentence.split()[0] for sentence in kinds(trace)["link use"]}
-    assert "reduce_scatter" in told
-    assert "all_reduce" not in told
+        found = {sentence.split()[0] for sentence in kinds(trace)["link use"]}
+    assert "reduce_scatter" in found
+    assert "all_reduce" not in found
 
 
 # --- with one change ---------------------------------------------------------------------------
 
 
-def changed(
-    folder: Path, run: str, change: Callable[[int, Event], Event], **more: Any
-) -> dict[str, list[str]]:
-    """Findings of a run of which each event of each rank was changed."""
-    documents = {
-        rank: document
-        | {"traceEvents": [change(rank, event) for event in document["traceEvents"]]}
-        | more
-        for rank, document in files(run).items()
-    }
-    with traceql.open(written(folder, documents)) as trace:
+def changed(folder: Path, old: str, new: str) -> dict[str, list[str]]:
+    """Findings of a run of one rank in which the names of events were changed."""
+    (document,) = files(ONE_RANK).values()
+    for event in document["traceEvents"]:
+        event["name"] = event["name"].replace(old, new)
+    with traceql.open(written(folder, {0: document})) as trace:
         return kinds(trace)
 
 
 def test_padding_of_graphs(tmp_path: Path) -> None:
     """Four steps say that they had one token, and wrote the keys of four; one had and wrote two."""
-
-    def change(_rank: int, event: Event) -> Event:
-        return event | {"name": event["name"].replace("generation_4(4)", "generation_1(1)")}
-
-    found = changed(tmp_path, ONE_RANK, change)
+    found = changed(tmp_path, "generation_4(4)", "generation_1(1)")
     assert found["graph padding"] == [
         "Graph replays computed 18 tokens, 67% of which were padding."
     ]
 
 
-def test_kernels_that_no_rule_knows(tmp_path: Path) -> None:
-    def change(_rank: int, event: Event) -> Event:
-        return event | {"name": event["name"].replace("nvjet", "mystery")}
-
-    found = changed(tmp_path, ONE_RANK, change)
+def test_kernels_that_no_rule_matches(tmp_path: Path) -> None:
+    found = changed(tmp_path, "nvjet", "mystery")
     assert next(iter(found)) == "unclassified time"
     assert "No event was lost" in found["broken ledger"][0]
 
 
 def test_a_slow_profiler(tmp_path: Path) -> None:
-    facts = {"schema_version": 1, "kind": "program", "status": "complete"}
     overhead = {"profiled_ns": 125 * 10**7, "unprofiled_ns": 10**9, "overhead_pct": 25.0}
-    folder = tmp_path / "run"
-    written(folder / "traces", files(ONE_RANK))
-    (folder / "run.json").write_text(json.dumps(facts | {"overhead": overhead}))
-    with traceql.open(folder) as trace:
+    facts = {"schema_version": 1, "kind": "program", "status": "complete", "overhead": overhead}
+    written(tmp_path / "traces", files(ONE_RANK))
+    (tmp_path / "run.json").write_text(json.dumps(facts))
+    with traceql.open(tmp_path) as trace:
         assert kinds(trace)["profiler overhead"] == [
             "The profiler made this run 25% slower: "
             "the same work takes 1,250.0 ms with it and 1,000.0 ms without."
         ]
-        (row,) = (r for r in trace.run("overview.findings") if r["kind"] == "profiler overhead")
-        facts_told = {row["fact"]: row["value"] for row in trace.run(row["query"])}
-        assert facts_told["profiler overhead"].startswith("25.0%")
 
 
 # --- small traces ------------------------------------------------------------------------------
 
 
-def test_a_host_that_waits_for_the_gpu(tmp_path: Path) -> None:
-    """10 kernels of 10 us; after each the host synchronizes for 20 us more."""
-    events = []
-    for n in range(10):
-        at = 40 * n
-        events += [
-            traces.launch(ts=at, dur=1, correlation=n + 1),
-            traces.kernel(ts=at + 2, dur=10, correlation=n + 1),
-            traces.host("cudaStreamSynchronize", ts=at + 2, dur=30, cat="cuda_runtime"),
-        ]
-    with traceql.open(traces.write(tmp_path / "a.json", *events)) as trace:
-        found = kinds(trace)
-    # Nine gaps of 30 us; in each, the host is blocked for the first 20.
-    assert found["host-bound steps"] == [
-        "The program runs without CUDA graphs and waits for the host. "
-        "The GPU is idle for 0.3 ms until the host launches the next kernel. For 100% of "
-        "the idle time, a host is blocked in a synchronizing call. "
-        "Most host time: cudaStreamSynchronize (67%), no recorded event (30%)."
-    ]
+def collectives(*, late: int | None) -> list[list[Event]]:
+    """Four ranks compute and then all-reduce, 20 times, us.
 
-
-def test_copies_that_nothing_hides(tmp_path: Path) -> None:
-    events = [
-        event
-        for n in range(5)
-        for event in (
-            traces.kernel(ts=100 * n, dur=80),
-            traces.kernel("Memcpy HtoD", ts=100 * n + 80, dur=20, cat="gpu_memcpy"),
-        )
-    ]
-    with traceql.open(traces.write(tmp_path / "a.json", *events)) as trace:
-        found = kinds(trace)
-    assert found["exposed copies"] == ["Exposed memory copies take 0.1 ms per rank."]
-    assert "GPU idle" not in found
-
-
-def collectives(
-    *, late: int | None, waits_us: float, ranks: int = 4, host: bool = True
-) -> list[list[Event]]:
-    """Each rank computes and then all reduce, 20 times; the late one joins later.
-
-    Either its host launches its kernel late, or the kernel takes longer.
+    In each the kernel of one rank takes 200 us longer: of the late one, or of each in turn.
     """
     found = []
-    for rank in range(ranks):
+    for rank in range(4):
         events = []
         for n in range(20):
-            at = 1000.0 * n
-            delay = waits_us if rank == late or (late is None and n % ranks == rank) else 0.0
-            launched = delay if host else 0.0
-            number = 2 * n + 1
-            given: dict[str, Any] = {
-                "Collective name": "allreduce", "Process Group Ranks": str(list(range(ranks))),
-                "Group size": ranks, "In msg nelems": 1000, "dtype": "Float",
-            }  # fmt: skip
-            reduces = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+            at, number = 1000.0 * n, 2 * n + 1
+            delay = 200 if rank == (n % 4 if late is None else late) else 0
             events += [
-                traces.launch(ts=at - 2 + launched, correlation=number),
-                traces.kernel(ts=at + launched, dur=500 + delay - launched, correlation=number),
-                traces.launch(ts=at + launched, correlation=number + 1),
-                traces.kernel(
-                    reduces, ts=at + 500 + delay, dur=100 + waits_us - delay,
-                    correlation=number + 1, **given,
+                traces.launch(ts=at - 2, correlation=number),
+                traces.kernel(ts=at, dur=500 + delay, correlation=number),
+                traces.launch(ts=at, correlation=number + 1),
+                traces.all_reduce(
+                    ts=at + 500 + delay, dur=300 - delay, ranks=range(4), correlation=number + 1
                 ),
-            ]  # fmt: skip
+            ]
         found.append(events)
     return found
-
-
-def opened(folder: Path, ranks: list[list[Event]]) -> dict[str, list[str]]:
-    for rank, events in enumerate(ranks):
-        info = {"rank": rank, "world_size": len(ranks)}
-        traces.write(folder / f"rank{rank}.json", *events, distributedInfo=info)
-    with traceql.open(folder) as trace:
-        return kinds(trace)
 
 
 def test_one_late_rank_is_named(tmp_path: Path) -> None:
@@ -336,7 +236,8 @@ def test_one_late_rank_is_named(tmp_path: Path) -> None:
 
     What the late rank did before the first one is not recorded, so 19 of 20 count.
     """
-    found = opened(tmp_path, collectives(late=2, waits_us=200, host=False))
+    with traces.loaded(tmp_path, *collectives(late=2)) as trace:
+        found = kinds(trace)
     assert found["late rank"] == [
         "Rank 2 is late: ranks 0, 1, 3 waited 3.8, 3.8, 3.8 ms in collectives. 100% of the wait "
         "was for rank 2, whose kernels took longer, which explains 100% of that wait."
@@ -345,34 +246,13 @@ def test_one_late_rank_is_named(tmp_path: Path) -> None:
 
 
 def test_ranks_that_are_late_in_turns_are_not_blamed(tmp_path: Path) -> None:
-    found = opened(tmp_path, collectives(late=None, waits_us=200, host=False))
+    with traces.loaded(tmp_path, *collectives(late=None)) as trace:
+        found = kinds(trace)
     assert "late rank" not in found
     assert len(found["uneven waiting"]) == 1
 
 
-def test_hidden_communication_is_not_mentioned(tmp_path: Path) -> None:
-    """All-reduces of 40% of the time, each under a running kernel of another stream."""
-    ranks = []
-    for _ in range(2):
-        given: dict[str, Any] = {
-            "Collective name": "allreduce", "Process Group Ranks": "[0, 1]", "Group size": 2,
-            "In msg nelems": 1000, "dtype": "Float",
-        }  # fmt: skip
-        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-        ranks.append(
-            [
-                event
-                for n in range(20)
-                for event in (
-                    traces.kernel(ts=1000 * n, dur=1000),
-                    traces.kernel(name, ts=1000 * n + 300, dur=400, stream=20, **given),
-                )
-            ]
-        )
-    assert opened(tmp_path, ranks) == {}
-
-
-def test_a_gap_after_the_launch_is_not_laid_on_the_host(tmp_path: Path) -> None:
+def test_the_host_is_not_blamed_for_a_gap_after_the_launch(tmp_path: Path) -> None:
     """The host launches 40 us after the gap began and copies from then on; 10 ms later it starts.
 
     The same with the launch at the end of the gap is the host's doing.

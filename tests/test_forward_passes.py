@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from pathlib import Path
 
-import duckdb
 import pytest
 import traces
 from derived import Tables, answer, database, rows
@@ -29,10 +27,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from letters import known, stream_of
 
-import traceql
-from traceql.database.loading.inputs import write_model_config
-from traceql.sql.execute import create_sources
-
 
 def attributed(family: str, *passes: str) -> tuple[list[list[int | None]], list[list[str]]]:
     """Layers and roles of the kernels of each pass, from the letters alone."""
@@ -48,11 +42,6 @@ def of_first_layer(layer: str, role: Sequence[str]) -> list[tuple[str, str]]:
     return list(zip(layer, role[len(BEFORE) : len(BEFORE) + len(layer)], strict=True))
 
 
-def test_kernels_have_the_letters_that_they_stand_for() -> None:
-    con = database(*forward("".join(NAME), ts=0))
-    assert rows(con, "SELECT STRING_AGG(symbol, '' ORDER BY ts) FROM kernel") == [("".join(NAME),)]
-
-
 @pytest.mark.slow
 def test_a_model_that_is_not_recognised_fails() -> None:
     letters = whole("nokoao")  # no rule classifies its products, so nothing divides its layers
@@ -62,18 +51,6 @@ def test_a_model_that_is_not_recognised_fails() -> None:
     total = 2 * len(letters) * KERNEL_US * 1000
     assert ledger(con, "time without a layer or role") == (total, total, False)
     assert {"ledger.holds", "layers.coverage"} <= failing(con)
-
-
-@pytest.mark.slow
-def test_a_model_of_no_family_has_layers_by_repetition() -> None:
-    layer = "ngogokoaoggog"
-    letters = whole(layer)
-    con = run_of(letters, letters)
-    assert found_layers(con) == expected(letters, layer) * 2
-    assert rows(con, "SELECT family, layers, confirmed FROM rank_model") == [(None, LAYERS, 2)]
-    sources = "SELECT DISTINCT layer_source FROM kernel WHERE layer IS NOT NULL"
-    assert rows(con, sources) == [("repetition",)]
-    assert ledger(con, "layers attributed") == (2 * LAYERS, 2 * LAYERS, True)
 
 
 @pytest.mark.slow
@@ -103,6 +80,11 @@ def test_work_of_no_layer_has_no_role(extra: str, place: str) -> None:
     assert found == [expected(letters)] * 2
     assert role[0] == role[1]
     assert "" not in role[1]
+
+
+def test_two_passes_in_one_step_are_two() -> None:
+    found, _ = attributed("qwen3", whole() + whole(), whole())
+    assert found == [expected(whole()) * 2, expected(whole())]
 
 
 def test_passes_of_a_draft_model_have_no_layers() -> None:
@@ -150,18 +132,10 @@ def test_an_all_reduce_fused_with_the_next_norm_takes_its_place() -> None:
     assert fused == [*inner[:-1], "final_norm"]
 
 
-def test_quantisation_belongs_to_the_product_that_it_feeds() -> None:
-    layer = "nqgnrkaqgnqgvqg"
-    _, role = attributed("qwen3", whole(layer), whole(layer))
-    assert [name for letter, name in of_first_layer(layer, role[0]) if letter == "q"] == [
-        "qkv_proj", "o_proj", "gate_up_proj", "down_proj"
-    ]  # fmt: skip
-
-
 @pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(later=st.integers(1, 4), second=st.integers(1, 3))
-def test_two_streams_that_take_turns_are_told_apart(later: int, second: int) -> None:
+def test_two_streams_that_take_turns_are_separate(later: int, second: int) -> None:
     events = forward(whole(), ts=0)
     for n in range(second):
         first = 1_000 * (n + 1)
@@ -187,52 +161,6 @@ def test_layers_straddle_graphs_that_end_anywhere(data: st.DataObject) -> None:
     assert found_layers(con) == expected(letters) * 2
     (launches,) = rows(con, "SELECT COUNT(DISTINCT launch_id) FROM kernel WHERE in_graph")
     assert launches == (2 * len(cuts),)
-
-
-# --- forward passes in letters, through the whole of a database: stages, checks and answers -------
-
-
-# --- configuration and files -----------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("count", ["true", "-3", "0", "1" + "0" * 30])
-def test_an_impossible_number_of_layers_is_refused(count: str, tmp_path: Path) -> None:
-    config = tmp_path / "config.json"
-    config.write_text('{"model_type": "qwen3", "num_hidden_layers": ' + count + "}")
-    con = duckdb.connect()
-    create_sources(con)
-    with pytest.raises(traceql.TraceqlError, match=r"at `\$.num_hidden_layers`") as error:
-        write_model_config(con, config, [], {})
-    assert "\n" not in str(error.value)
-    assert len(str(error.value)) < len(str(config)) + 150
-
-
-RANGES = {
-    "module: model_1.layers.12.self_attn.qkv_proj": (12, "qkv_proj"),
-    "module: transformer.h.5.mlp.down_proj": (5, "down_proj"),
-    "module: visual.layers.3.self_attn.qkv_proj": (None, None),
-    "module: vae.block_3.conv": (None, None),
-    "module: text_2.layers.7.mlp.up_proj": (None, None),
-    "module: model.vision_tower.layers.7.mlp.up_proj": (None, None),
-    "load layers.3 weights": (None, None),
-}
-
-
-@pytest.mark.slow
-def test_only_layers_of_the_decoder_are_named_by_ranges(tmp_path: Path) -> None:
-    events = []
-    for n, name in enumerate(RANGES):
-        at = 100 * n
-        events += [
-            traces.host(name, ts=at, dur=50, cat="user_annotation"),
-            traces.launch(ts=at + 2, correlation=n + 1),
-            traces.kernel(NAME["g"], ts=at + 5, dur=3, correlation=n + 1),
-        ]
-    path = traces.write(tmp_path / "t.json", *events)
-    with traceql.open(traceql.load(path, tmp_path / "x.duckdb").database) as trace:
-        found = trace.sql("SELECT layer, role FROM kernel ORDER BY ts").rows()
-        assert [tuple(row.values()) for row in found] == list(RANGES.values())
 
 
 # --- checks: each fails on the damage that it is for ----------------------------------------

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import databases
-import pyarrow as pa
 import pytest
 from command_line import called, output, refusal
 from traces import host, kernel, launch, loaded, step
@@ -18,7 +17,6 @@ from traceql.sql.query import query_named, shipped_queries
 
 pytestmark = pytest.mark.slow
 
-CHANNELS = query_named("host.flame", shipped_queries()).head.chart
 THREAD = "rank 0"
 
 # A prefill step from 10 to 30 and a decode step from 40 to 50. A Python frame lasts from 20 to 48.
@@ -201,38 +199,26 @@ def test_any_statement_with_stacks_can_be_folded(odd_names: Path) -> None:
         "SELECT * FROM (VALUES (2, 'a;b'), (0, 'a'), (NULL, 'c'), (5, NULL)) s(self_ns, stack)"
     )
     assert output("sql", odd_names, statement, "--format", "folded") == "a;b 2\n(no stack) 5\n"
-    for columns, why in (
-        ("1 AS self_ns", "needs the columns stack and self_ns; query host.flame has them"),
-        ("'a' AS stack, 1.5 AS self_ns", "needs integers in column self_ns; cast it to BIGINT"),
-        ("1 AS stack, 1 AS self_ns", "needs text in column stack; cast it to VARCHAR"),
-    ):
-        assert why in refusal("sql", odd_names, f"SELECT {columns}", "--format", "folded")
+    refused = refusal("sql", odd_names, "SELECT 1 AS self_ns", "--format", "folded")
+    assert "needs the columns stack and self_ns; query host.flame has them" in refused
 
 
-def test_without_host_events_it_says_why(tmp_path: Path) -> None:
+def test_without_host_events_it_prints_why(tmp_path: Path) -> None:
     loaded(tmp_path, [kernel(ts=0, dur=1)]).close()
-    for format_ in ("table", "folded"):
-        done = called("run", "host.flame", tmp_path / "run.duckdb", "--format", format_)
-        assert (done.returncode, done.stdout) == (0, b"")
-        assert b"no rows: no host events were recorded" in done.stderr
+    done = called("run", "host.flame", tmp_path / "run.duckdb", "--format", "folded")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"no rows: no host events were recorded" in done.stderr
 
 
 # --- the chart -----------------------------------------------------------------------------------
 
 
-def spec(table: pa.Table, width: int = 720) -> dict[str, Any]:
-    assert CHANNELS is not None
-    return drawn(table, CHANNELS, width=width).to_dict()
-
-
-def frames(table: pa.Table, width: int = 720) -> list[dict[str, Any]]:
-    (rows,) = spec(table, width)["datasets"].values()
-    return list(rows)
-
-
 def test_trees_are_drawn_below_each_other_with_the_outermost_frame_on_top(tmp_path: Path) -> None:
     with loaded(tmp_path, TWO_STEPS, TWO_STEPS) as trace:
-        rows = frames(trace.run("host.flame", min_pct=0).arrow())
+        table = trace.run("host.flame", min_pct=0).arrow()
+        chart = query_named("host.flame", shipped_queries()).head.chart
+        assert chart is not None
+        (rows,) = drawn(table, chart, width=720).to_dict()["datasets"].values()
         places = {(row["name"], row["start"], row["end"], row["top"], row["share"]) for row in rows}
         assert (THREAD, 0, 41, 0, "100.00%") in places
         assert ("aten::mm", 0, 1, 4, "2.44%") in places

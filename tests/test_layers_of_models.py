@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from recorded_layers import Kernel, kernels, layers_by_module, model_of, modules
-from recordings import Recording, recordings
+from recorded_layers import Kernel, kernels, model_of
+from recordings import Recording, layers_by_module, modules_of_activities, recordings
 
 from traceql.analysis.layers.families import families
 
@@ -33,16 +33,11 @@ OF_NO_FAMILY = [one for one in EAGER if one.model_type not in {*MODEL_TYPES, UNR
 
 @pytest.mark.parametrize("recording", params(EAGER))
 def test_layers_are_those_of_the_modules(recording: Recording) -> None:
-    _require_layers_of_modules(recording, configured=False)
-
-
-def _require_layers_of_modules(recording: Recording, *, configured: bool) -> None:
-    truth = layers_by_module(recording)
-    found = kernels(recording, configured=configured)
+    truth, found = layers_by_module(recording), kernels(recording)
     wrong = [one for one in found if one.layer not in (None, truth[one.place])]
     assert wrong == []
     if recording.model_type != UNRECOGNIZED:
-        assert model_of(recording, configured=configured)[1] == recording.layers
+        assert model_of(recording)[1] == recording.layers
         inside = sum(one.dur for one in found if truth[one.place] is not None)
         right = sum(one.dur for one in found if one.layer is not None)
         assert right >= 0.995 * inside > 0
@@ -204,11 +199,11 @@ IN_EXPERTS = re.compile("moe_|experts_|topk|router|dispatch|combine")
 
 def judged(recording: Recording, *, configured: bool) -> Iterator[tuple[Kernel, str, str]]:
     """Kernels in layers whose module tells the role: with the module and a pattern of the role."""
-    module_of = modules(recording)
+    modules = modules_of_activities(recording)
     for of_layer in by_layer(kernels(recording, configured=configured)).values():
         rank = Counter[tuple[str, str]]()
         for one in of_layer:
-            module = re.sub(r"^.*?\.layers\.\d+\.", "", module_of.get(one.place, ""))
+            module = re.sub(r"^.*?\.layers\.\d+\.", "", (modules[one.place] or [""])[-1])
             if recording.model_type == "glm4":
                 module = RENAMED.get(module, module)
             for pattern, symbols, role in ROLE_OF_MODULE:
@@ -239,21 +234,17 @@ def test_roles_are_those_of_the_modules(recording: Recording) -> None:
 
 @pytest.mark.parametrize("recording", params(OF_NO_FAMILY))
 def test_roles_of_unnamed_models_of_no_family_are_right_or_unknown(recording: Recording) -> None:
-    _require_no_wrong_role(recording, configured=False)
-
-
-def _require_no_wrong_role(recording: Recording, *, configured: bool) -> None:
     total = wrong = 0
     confused = Counter[tuple[str, str, str | None, str]]()
-    for one, module, role in judged(recording, configured=configured):
+    for one, module, role in judged(recording, configured=False):
         total += one.dur
         if one.role is not None and not re.fullmatch(role, one.role):
             wrong += one.dur
             confused[module, one.symbol, one.role, role] += one.dur
     assert wrong <= 0.01 * total, confused
-    module_of = modules(recording)
-    for one in kernels(recording, configured=configured):
-        module = module_of.get(one.place, "layers")
+    modules = modules_of_activities(recording)
+    for one in kernels(recording):
+        module = (modules[one.place] or ["layers"])[-1]
         if one.layer is not None and not re.search(
             r"experts|router|gate|mlp$|layers(\.\d+)?$", module
         ):

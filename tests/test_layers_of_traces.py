@@ -7,6 +7,7 @@ from pathlib import Path
 
 import databases
 import pytest
+import traces
 from command_line import output
 from recordings import load_without_modules, recordings
 from shared_files import shared_file
@@ -131,44 +132,40 @@ def test_graph_nodes_come_before_the_sequence(tmp_path: Path) -> None:
         assert rows.rows() == [{"layer": 3, "role": "kv_write"}]
 
 
-def test_annotated_ranges_name_layers(tmp_path: Path) -> None:
-    import traces
+# Only layers of the decoder have a number.
+ANNOTATED = {
+    "model.layers.0.self_attn.qkv_proj": (0, "qkv_proj"),
+    "model_1.layers.1.mlp.down_proj": (1, "down_proj"),
+    "transformer.h.1.mlp.down_proj": (1, "down_proj"),
+    "visual.layers.3.self_attn.qkv_proj": (None, None),
+    "model.vision_tower.layers.7.mlp.up_proj": (None, None),
+    "vae.block_3.conv": (None, None),
+}
 
+
+def test_annotated_ranges_name_layers(tmp_path: Path) -> None:
     events = []
-    for layer in (0, 1):
-        for n, (module, kernel) in enumerate(
-            (("self_attn.qkv_proj", "nvjet_x"), ("mlp.down_proj", "nvjet_y"))
-        ):
-            at = 100 * layer + 20 * n
-            events += [
-                traces.host(
-                    f"module: model.layers.{layer}.{module}", ts=at, dur=10, cat="user_annotation"
-                ),
-                traces.launch(ts=at + 2, correlation=10 * layer + n + 1),
-                traces.kernel(kernel, ts=at + 5, dur=3, correlation=10 * layer + n + 1),
-            ]
-    path = traces.write(tmp_path / "t.json", *events)
-    with traceql.open(traceql.load(path, tmp_path / "x.duckdb").database) as trace:
-        rows = trace.sql("SELECT layer, role, layer_source FROM kernel ORDER BY ts")
-        assert [tuple(row.values()) for row in rows] == [
-            (0, "qkv_proj", "annotation"), (0, "down_proj", "annotation"),
-            (1, "qkv_proj", "annotation"), (1, "down_proj", "annotation"),
-        ]  # fmt: skip
+    for n, name in enumerate(ANNOTATED):
+        events += [
+            traces.host(f"module: {name}", ts=20 * n, dur=10, cat="user_annotation"),
+            traces.launch(ts=20 * n + 2, correlation=n + 1),
+            traces.kernel(ts=20 * n + 5, dur=3, correlation=n + 1),
+        ]
+    with traces.loaded(tmp_path, events) as trace:
+        rows = trace.sql("SELECT layer, role FROM kernel ORDER BY ts")
+        assert [tuple(row.values()) for row in rows] == list(ANNOTATED.values())
         host = trace.run("layers.host").rows()
         assert [(row["layer"], row["calls"], row["host_ns"]) for row in host] == [
-            (0, 2, 20_000), (1, 2, 20_000),
+            (0, 1, 10_000), (1, 2, 20_000),
         ]  # fmt: skip
-        tree = trace.run("modules.tree").rows()
-        assert {row["path"]: row["inclusive_ns"] for row in tree}[
-            "model/layers/1/mlp/down_proj"
-        ] == 3_000
+        tree = {row["path"]: row["inclusive_ns"] for row in trace.run("modules.tree")}
+        assert tree["transformer/h/1/mlp/down_proj"] == 3_000
 
 
 # --- families in the ledger, in checks and in `traceql info` -------------------------------------
 
 
 UNKNOWN = "falconh1-graph"
-ROLES = "time in layers without a role"
 
 
 def loaded(name: str, folder: Path, *, configured: bool) -> Path:
@@ -176,15 +173,9 @@ def loaded(name: str, folder: Path, *, configured: bool) -> Path:
 
     def make(path: Path) -> None:
         (recording,) = (one for one in recordings() if one.name == name)
-        load_without_modules(recording, folder, configured=configured)[0].rename(path)
+        load_without_modules(recording, folder, configured=configured).rename(path)
 
     return shared_file(f"{name}-{configured}.duckdb", make)
-
-
-def ledger(database: Path, check: str) -> tuple[bool | None, str]:
-    with traceql.open(database) as trace:
-        (row,) = trace.sql(f"SELECT ok, note FROM ledger WHERE check_name = '{check}'").rows()
-    return row["ok"], row["note"]
 
 
 @pytest.mark.parametrize(
@@ -195,36 +186,31 @@ def ledger(database: Path, check: str) -> tuple[bool | None, str]:
     ],
 )
 def test_an_unknown_family_is_no_failure(tmp_path: Path, *, configured: bool, reason: str) -> None:
-    database = loaded(UNKNOWN, tmp_path, configured=configured)
-    ok, note = ledger(database, "model family")
-    assert ok is None
-    assert note == f"{reason}; roles follow from the kinds and places of kernels"
-    ok, note = ledger(database, ROLES)
+    with traceql.open(loaded(UNKNOWN, tmp_path, configured=configured)) as trace:
+        checks = {row["check_name"]: (row["ok"], row["note"]) for row in trace.sql("FROM ledger")}
+    note = f"{reason}; roles follow from the kinds and places of kernels"
+    assert checks["model family"] == (None, note)
+    ok, note = checks["time in layers without a role"]
     assert ok is None
     assert "no family is known" in note
-    with traceql.open(database) as trace:
-        assert not trace.sql("SELECT check_name FROM ledger WHERE NOT ok OR note IS NULL").rows()
 
 
 def test_layers_that_do_not_fit_the_configured_family_are_a_failure(tmp_path: Path) -> None:
     (recording,) = (one for one in recordings() if one.name == UNKNOWN)
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"model_type": "llama", "num_hidden_layers": recording.layers}))
-    database = tmp_path / "x.duckdb"
-    traceql.load(recording.path, database, model_config=config)
-    ok, note = ledger(database, "model family")
-    assert ok is False
-    assert note.startswith("the layers do not fit the family llama of the configured model_type")
+    traceql.load(recording.path, tmp_path / "x.duckdb", model_config=config)
+    with traceql.open(tmp_path / "x.duckdb") as trace:
+        (row,) = trace.sql("FROM ledger WHERE check_name = 'model family'")
+    assert row["ok"] is False
+    assert "do not fit the family llama of the configured model_type" in row["note"]
 
 
 @pytest.mark.parametrize(
     ("name", "family"),
-    [
-        (UNKNOWN, "unknown (roles by place)"),
-        ("qwen3_gptq-eager", "qwen3 (fits best)"),
-    ],
+    [(UNKNOWN, "unknown (roles by place)"), ("qwen3_gptq-eager", "qwen3 (fits best)")],
 )
-def test_info_says_how_layers_are_known(tmp_path: Path, name: str, family: str) -> None:
+def test_info_prints_how_layers_are_known(tmp_path: Path, name: str, family: str) -> None:
     database = loaded(name, tmp_path, configured=False)
     shown = output("info", database)
     (row,) = (line for line in shown.splitlines() if "complete forward pass" in line)
@@ -232,25 +218,8 @@ def test_info_says_how_layers_are_known(tmp_path: Path, name: str, family: str) 
     assert "5 complete forward passes" in row
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        (
-            "nemotronh-eager",
-            "no forward pass is complete, or not every layer writes a KV cache",
-        ),
-        ("qwen3_gptq-eager", "no kernel writes a KV cache or a state"),
-    ],
-)
-def test_info_says_why_no_layers_are_found(tmp_path: Path, name: str, reason: str) -> None:
-    (recording,) = (one for one in recordings() if one.name == name)
-    trace = json.loads(gzip.decompress(recording.path.read_bytes()))
-    trace["traceEvents"] = [
-        e for e in trace["traceEvents"]
-        if not e["name"].startswith("module: ")
-        and ("reshape_and_cache" not in e["name"] or name == "nemotronh-eager")
-    ]  # fmt: skip
-    file = tmp_path / "x.json"
-    file.write_text(json.dumps(trace))
-    traceql.load(file, tmp_path / "x.duckdb")
-    assert f"No layers were found on rank 0: {reason}" in output("info", tmp_path / "x.duckdb")
+def test_info_prints_why_no_layers_are_found(tmp_path: Path) -> None:
+    (recording,) = (one for one in recordings() if one.name == "nemotronh-eager")
+    database = load_without_modules(recording, tmp_path)
+    reason = "no forward pass is complete, or not every layer writes a KV cache"
+    assert f"No layers were found on rank 0: {reason}" in output("info", database)

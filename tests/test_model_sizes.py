@@ -7,7 +7,7 @@ import pytest
 from published_models import PUBLISHED, QWEN3, Published, built_in
 
 from traceql.analysis.model.parts import Part, parts
-from traceql.analysis.model.sizes import Parameters, Sizes, parameters, sizes
+from traceql.analysis.model.sizes import Sizes, parameters, sizes
 from traceql.analysis.model.weights import Formats, formats
 
 MODELS = dict(built_in()) | {one.name: one.config for one in PUBLISHED}
@@ -21,10 +21,6 @@ def model(config: dict[str, Any]) -> Sizes:
     return found
 
 
-def counted(name: str) -> Parameters:
-    return parameters(model(MODELS[name]))
-
-
 def in_billions(number: int, like: str) -> str:
     """The number with as many decimals as the published one."""
     return str((Decimal(number) / 10**9).quantize(Decimal(like)))
@@ -32,7 +28,7 @@ def in_billions(number: int, like: str) -> str:
 
 @pytest.mark.parametrize("published", PUBLISHED, ids=str)
 def test_parameters_are_those_of_the_card(published: Published) -> None:
-    found = counted(published.name)
+    found = parameters(model(published.config))
     assert in_billions(found.total, published.total) == published.total
     if published.active:
         assert in_billions(found.active, published.active) == published.active
@@ -40,43 +36,31 @@ def test_parameters_are_those_of_the_card(published: Published) -> None:
 
 @pytest.mark.parametrize("name", QWEN3)
 def test_built_in_models_have_the_parameters_of_their_cards(name: str) -> None:
-    found = counted(name)
+    found = parameters(model(MODELS[name]))
     numbers = (found.total, found.active, found.total - found.embedding)
     assert tuple(map(in_billions, numbers, QWEN3[name])) == QWEN3[name]
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ({"model_type": "llama5"}, "the sizes of model type llama5 are not known"),
         ({"num_attention_heads": 0}, "$.num_attention_heads"),
-        ({"num_attention_heads": None}, "the model configuration has no num_attention_heads"),
-        ({"hidden_size": "4096"}, "$.hidden_size"),
         ({"vocab_size": None}, "the model configuration has no vocab_size"),
-        ({"intermediate_size": None}, "the model configuration has no intermediate_size"),
-        ({"head_dim": 10**12}, "$.head_dim"),
         ({"num_hidden_layers": 10**9}, "$.num_hidden_layers"),
         ({"layer_types": ["linear_attention", "full_attention"]},
          "the sizes of layers of type linear_attention are not known"),
-        ({"layer_types": 7}, "$.layer_types"),
     ],
 )  # fmt: skip
-def test_an_odd_configuration_says_what_is_wrong(change: dict[str, Any], said: str) -> None:
+def test_what_is_wrong_in_a_configuration_is_named(change: dict[str, Any], expected: str) -> None:
     found = sizes(QWEN3_8B | change)
     assert isinstance(found, str)
-    assert said in found
+    assert expected in found
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"num_experts": 0, "num_experts_per_tok": 0, "moe_intermediate_size": 0},
-        {"num_local_experts": None, "sliding_window": 0, "kv_lora_rank": None},
-        {"unheard_of": {"hidden_size": "x"}, "rope_scaling": [1]},
-    ],
-)
-def test_what_is_absent_may_be_stated_as_zero_or_null(change: dict[str, Any]) -> None:
-    assert sizes(QWEN3_8B | change) == sizes(QWEN3_8B)
+def test_what_is_absent_may_be_stated_as_zero_or_null() -> None:
+    absent = {"num_experts": 0, "num_local_experts": None, "sliding_window": 0}
+    assert sizes(QWEN3_8B | absent) == sizes(QWEN3_8B)
 
 
 def test_the_head_dimension_is_the_stated_one() -> None:

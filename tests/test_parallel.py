@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import databases
-import duckdb
 import pytest
 import traces
-from databases import SERVING, cases, gpu_events, rank_files
+from databases import SERVING, answers, cases, gpu_events, rank_files, sql
+from derived import Tables, answer, insert
 from unions import Interval, clipped, gpu_activity, length, union
 
 import traceql
-from traceql.sql.definition import Kind
-from traceql.sql.query import bound, catalog, query_named
-from traceql.sql.registry import definitions
 
 Row = dict[str, Any]
 
@@ -42,14 +39,6 @@ class Operation(NamedTuple):
     @property
     def wait(self) -> int:
         return min(self.end_ts - self.ts, self.arrival_ts - self.ts)
-
-
-def answers(run: str, query: str, **parameters: Any) -> list[Row]:
-    return databases.trace(run).run(query, **parameters).rows()
-
-
-def sql(run: str, statement: str, **parameters: Any) -> list[Row]:
-    return databases.trace(run).select(statement, parameters).rows()
 
 
 @cache
@@ -285,50 +274,31 @@ def common(intervals: list[Interval], others: list[Interval]) -> int:
     return sum(length(clipped(others, interval)) for interval in intervals)
 
 
-def test_bubble_is_told_by_one_clock() -> None:
-    assert bubbles(ahead_ns=0) == bubbles(ahead_ns=1_000_000)
-    # Stage 0 computes 0 to 40 and 60 to 75, stage 1 30 to 70; both have work up to 80.
-    assert bubbles(ahead_ns=0) == [
-        # rank, window, computing, bubble, neither, comm, copy, host, launch, edge
-        (0, 80, 55, 20, 5, 20, 0, 0, 0, 0),
-        (1, 80, 40, 35, 5, 0, 0, 5, 0, 30),
+@pytest.mark.parametrize("ahead_ns", [0, 1_000_000])
+def test_bubble_is_the_same_if_the_clock_of_a_stage_is_ahead(ahead_ns: int) -> None:
+    """Stage 0 computes 0 to 40 and 60 to 75, stage 1 30 to 70; both have work up to 80."""
+    tables = Tables()
+    ranks = [{"rank": 0}, {"rank": 1}]
+    of_stage = [one | {"pp_rank": one["rank"], "dp_rank": 0, "pp_size": 2} for one in ranks]
+    insert(tables, "layout", *of_stage)
+    ahead = [{"offset_ns": 0}, {"offset_ns": ahead_ns}]
+    for one, clock in zip(ranks, ahead, strict=True):
+        insert(tables, "clock", one | clock | {"drift": 0, "at_ns": 0})
+        insert(tables, "slice", one | {"ts": clock["offset_ns"], "dur": 90})
+    insert(tables, "step")
+    insert(tables, "aligned_step")
+    for rank, ts, dur, part, cause in (
+        (0, 0, 40, "computing", None), (0, 40, 20, "exposed_transfer", None),
+        (0, 60, 15, "computing", None), (0, 75, 5, "idle", "launch"),
+        (1, 30, 40, "computing", None), (1, 70, 10, "idle", "host"),
+    ):  # fmt: skip
+        what = {"device": 0, "dur": dur, "part": part, "cause": cause}
+        insert(tables, "device_timeline", {"rank": rank, "ts": ts + rank * ahead_ns} | what)
+    assert [(*row[3:7], *row[8:13]) for row in answer(tables, "pp.bubble")] == [
+        # window, computing, bubble, neither, comm, copy, host, launch, edge
+        (80, 55, 20, 5, 20, 0, 0, 0, 0),
+        (80, 40, 35, 5, 0, 0, 5, 0, 30),
     ]
-
-
-def bubbles(*, ahead_ns: int) -> list[tuple[Any, ...]]:
-    """Of two stages; the clock of the second is ahead."""
-    con = duckdb.connect()
-    con.execute("CREATE TABLE trace (dialect VARCHAR)")  # a macro asks it for its words
-    macros = [one for one in definitions().values() if one.kind is Kind.MACRO]
-    for macro in sorted(macros, key=lambda one: len(one.needs)):
-        con.execute(macro.source)
-    con.execute(
-        """
-        CREATE TABLE layout AS
-        SELECT rank, 0 AS tp_rank, rank AS pp_rank, 0 AS dp_rank, 2 AS pp_size, 'words' AS source
-        FROM range(2) AS ranks (rank);
-        CREATE TABLE clock AS
-        SELECT rank, rank * $ahead AS offset_ns, 0.0 AS drift, 0 AS at_ns
-        FROM range(2) AS ranks (rank);
-        CREATE TABLE slice AS
-        SELECT rank, rank * $ahead AS ts, 90 AS dur FROM range(2) AS ranks (rank);
-        CREATE TABLE device_timeline AS
-        SELECT rank, 0 AS device, ts + rank * $ahead AS ts, dur, part, cause
-        FROM (
-            VALUES (0, 0, 40, 'computing', NULL), (0, 40, 20, 'exposed_transfer', NULL),
-            (0, 60, 15, 'computing', NULL), (0, 75, 5, 'idle', 'launch'),
-            (1, 30, 40, 'computing', NULL), (1, 70, 10, 'idle', 'host')
-        ) AS parts (rank, ts, dur, part, cause);
-        CREATE TABLE step (step_id BIGINT, phase VARCHAR);
-        CREATE TABLE aligned_step (step_id BIGINT, rank BIGINT, ts BIGINT);
-        """.replace("$ahead", str(ahead_ns))
-    )
-    query = query_named("pp.bubble", catalog())
-    result = con.execute(query.sql, bound(query, {}))
-    names = [column[0] for column in result.description]
-    parts = ("window", "computing", "bubble", "neither", "comm", "copy", "host", "launch", "edge")
-    kept = [names.index(name) for name in ("rank", *(f"{part}_ns" for part in parts))]
-    return [tuple(row[place] for place in kept) for row in result.fetchall()]
 
 
 # --- ep.balance and dp.sync ------------------------------------------------------------------
@@ -370,88 +340,20 @@ def test_what_a_run_does_not_share_has_no_rows(run: str) -> None:
     assert answers(run, "ep.balance") == answers(run, "dp.sync") == []
 
 
-# Two replicas that share experts: of one layer, tokens are gathered, worked on and scattered.
-_REPLICAS = """
-    CREATE TABLE layout AS
-    SELECT rank, rank AS dp_rank, 2 AS dp_size, 'words' AS source FROM range(2) AS ranks (rank);
-    CREATE TABLE kernel AS
-    FROM (
-        VALUES
-        (0, 0, 0, 1, 'dispatch', 'collective', 10), (1, 0, 0, 1, 'experts_gate_up', 'moe', 50),
-        (2, 0, 0, 1, 'experts_down', 'moe', 40), (3, 0, 0, 1, 'combine', 'collective', 10),
-        (4, 0, 0, 1, 'topk', 'moe', 5), (5, 0, 0, 1, 'combine', 'memcpy', 7),
-        (6, 1, 1, 1, 'dispatch', 'collective', 30), (7, 1, 1, 1, 'experts_gate_up', 'moe', 20),
-        (8, 1, 1, 1, 'experts_down', 'moe', 10), (9, 1, 1, 1, 'combine', 'collective', 70),
-        (10, 1, 1, 1, 'moe_sum', 'moe', 6), (11, 1, NULL, NULL, 'dispatch', 'collective', 9)
-    ) AS kernels (id, rank, step_id, layer, role, category, dur);
-    CREATE TABLE collective AS
-    FROM (
-        VALUES
-        (0, 0, 7, 2, 8), (3, 0, 7, 0, 10), (6, 1, 7, 0, 30), (9, 1, 7, 60, 10),
-        (11, 1, 7, NULL, NULL)
-    ) AS operations (kernel_id, rank, communicator_id, wait_ns, transfer_ns);
-    CREATE TABLE communicator AS
-    SELECT 7 AS communicator_id, '0 1' AS group_ranks, 'data' AS scope;
-    CREATE TABLE collective_arrival AS
-    FROM (
-        VALUES (0, FALSE, 2), (3, TRUE, 60), (6, TRUE, 2), (9, FALSE, 60)
-    ) AS arrivals (kernel_id, is_last, wait_ns);
-    CREATE TABLE step AS
-    FROM (
-        VALUES (0, 0, 30, 0), (1, 1, 0, 10), (2, 1, 0, 0)
-    ) AS steps (step_id, rank, context_tokens, generation_tokens);
-"""
-
-
-def test_replicas_that_share_experts_are_compared() -> None:
-    assert of_replicas("ep.balance") == [
-        (None, 0, "0 1", "dispatch/combine", 1, 90, 1.5, 5, 20, 2, 18, 30),
-        (None, 1, "0 1", "dispatch/combine", 1, 30, 0.5, 6, 109, 60, 40, 10),
-    ]
-
-
-def test_experts_of_a_layer_are_those_inside_it() -> None:
-    assert of_replicas("ep.balance", by="layer") == [
-        (1, 0, "0 1", "dispatch/combine", 1, 90, 1.5, 5, 20, 2, 18, 30),
-        (1, 1, "0 1", "dispatch/combine", 1, 30, 0.5, 6, 100, 60, 40, 10),
-    ]
-
-
-def test_replicas_wait_for_each_other() -> None:
-    assert of_replicas("dp.sync") == [
-        # rank, replica, steps, idle, tokens, ratio, operations, stray, wait, transfer, last ...
-        (0, 0, 1, 0, 30, 1.5, 2, 0, 2, 18, 1, 50.0, 60, "words"),
-        (1, 1, 2, 1, 10, 0.5, 3, 1, 60, 40, 1, 50.0, 2, "words"),
-    ]
-
-
-def of_replicas(name: str, **parameters: Any) -> list[tuple[Any, ...]]:
-    con = duckdb.connect()
-    con.execute(_REPLICAS)
-    query = query_named(name, catalog())
-    return con.execute(query.sql, bound(query, parameters)).fetchall()
-
-
 # --- what a group of ranks is for ----------------------------------------------------------------
 
 _DDP = [traces.host("DistributedDataParallel.forward", ts=0, dur=2, cat="user_annotation")]
 _EVERYBODY = {"pg_name": "0", "pg_desc": "default_pg", "ranks": [0, 1]}
 
 
-def reduced(folder: Path, *more: traces.Event, groups: list[Row]) -> traceql.Trace:
-    """Two ranks that work and sum, in groups that their files list."""
-    for rank in range(2):
-        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-        events = [
-            traces.launch(ts=1, correlation=1),
-            traces.launch(ts=3, correlation=2),
-            traces.kernel(ts=5, dur=10, correlation=1),
-            traces.kernel(name, ts=15, dur=5, correlation=2),
-            *more,
-        ]
-        info = {"rank": rank, "world_size": 2, "pg_config": groups}
-        traces.write(folder / f"rank{rank}.json", *events, distributedInfo=info)
-    return traceql.open(folder)
+_OTHER = {"pg_name": "1", "pg_desc": "undefined", "ranks": [1, 2]}
+_UNKNOWN = [(None,) * 6] * 2
+_TENSOR_PARALLEL = [(0, 2, 0, 1, 0, 1), (1, 2, 0, 1, 0, 1)]
+_REPLICATED = [(0, 1, 0, 1, 0, 2), (0, 1, 0, 1, 1, 2)]
+
+
+def described(purpose: str) -> list[Row]:
+    return [_EVERYBODY, _EVERYBODY | {"pg_name": "1", "pg_desc": purpose}]
 
 
 def places(trace: traceql.Trace) -> list[tuple[Any, ...]]:
@@ -462,52 +364,41 @@ def places(trace: traceql.Trace) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.slow
-def test_ranks_that_sum_for_no_known_reason_are_not_called_tensor_parallel(tmp_path: Path) -> None:
-    with reduced(tmp_path, groups=[_EVERYBODY]) as trace:
-        assert places(trace) == [(None,) * 6] * 2
-        (source,) = {row["source"] for row in trace.select("SELECT source FROM layout")}
-        assert source.endswith("kind of parallelism unknown")
-        assert trace.sql("SELECT scope FROM communicator").rows() == [{"scope": "unknown"}]
-        assert trace.run("tp.overhead").rows() == []
-        assert trace.run("dp.sync").rows() == []
-        # What operations cost does not depend on what they are for.
-        assert [row["calls"] for row in trace.run("comm.summary")] == [2]
-
-
-@pytest.mark.slow
-def test_gradients_are_summed_over_replicas(tmp_path: Path) -> None:
-    with reduced(tmp_path, *_DDP, groups=[_EVERYBODY]) as trace:
-        assert places(trace) == [(0, 1, 0, 1, 0, 2), (0, 1, 0, 1, 1, 2)]
-        assert trace.sql("SELECT scope FROM communicator").rows() == [{"scope": "data"}]
-        assert trace.run("tp.overhead").rows() == []
-        assert [row["operations"] for row in trace.run("dp.sync")] == [1, 1]
-
-
-@pytest.mark.slow
-def test_gradients_beside_other_groups_do_not_tell_which_is_which(tmp_path: Path) -> None:
-    """Replicas of what? Of two groups of different ranks only one can be that of the gradients."""
-    other = {"pg_name": "1", "pg_desc": "undefined", "ranks": [1, 2]}
-    with reduced(tmp_path, *_DDP, groups=[_EVERYBODY, other]) as trace:
-        assert places(trace) == [(None,) * 6] * 2
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("description", "expected"),
+    ("more", "groups", "expected"),
     [
-        ("mesh_tp", [(0, 2, 0, 1, 0, 1), (1, 2, 0, 1, 0, 1)]),
-        ("TENSOR_MODEL_PARALLEL_GROUP", [(0, 2, 0, 1, 0, 1), (1, 2, 0, 1, 0, 1)]),
-        ("PIPELINE_MODEL_PARALLEL_GROUP", [(0, 1, 0, 2, 0, 1), (0, 1, 1, 2, 0, 1)]),
-        ("mesh_dp", [(0, 1, 0, 1, 0, 2), (0, 1, 0, 1, 1, 2)]),
+        ([], [_EVERYBODY], _UNKNOWN),
+        (_DDP, [_EVERYBODY], _REPLICATED),
+        # Of two groups of different ranks only one can be that of the gradients.
+        (_DDP, [_EVERYBODY, _OTHER], _UNKNOWN),
+        ([], described("mesh_tp"), _TENSOR_PARALLEL),
+        ([], described("TENSOR_MODEL_PARALLEL_GROUP"), _TENSOR_PARALLEL),
+        (
+            [],
+            described("PIPELINE_MODEL_PARALLEL_GROUP"),
+            [(0, 1, 0, 2, 0, 1), (0, 1, 1, 2, 0, 1)],
+        ),
+        ([], described("mesh_dp"), _REPLICATED),
     ],
 )
-def test_programs_say_what_their_groups_are_for(
-    description: str, expected: list[tuple[int, ...]], tmp_path: Path
+def test_purpose_of_a_group_follows_from_its_name_or_from_gradients(
+    more: list[traces.Event], groups: list[Row], expected: list[tuple[Any, ...]], tmp_path: Path
 ) -> None:
-    described = _EVERYBODY | {"pg_name": "1", "pg_desc": description}
-    with reduced(tmp_path, groups=[_EVERYBODY, described]) as trace:
+    for rank in range(2):
+        events = [
+            traces.launch(ts=1, correlation=1),
+            traces.launch(ts=3, correlation=2),
+            traces.kernel(ts=5, dur=10, correlation=1),
+            traces.kernel(traces.ALL_REDUCE, ts=15, dur=5, correlation=2),
+        ]
+        info = {"rank": rank, "world_size": 2, "pg_config": groups}
+        traces.write(tmp_path / f"rank{rank}.json", *events, *more, distributedInfo=info)
+    with traceql.open(tmp_path) as trace:
         assert places(trace) == expected
-        assert bool(trace.run("tp.overhead").rows()) == (expected[0][1] == 2)
+        assert bool(trace.run("tp.overhead").rows()) == (expected == _TENSOR_PARALLEL)
+        assert bool(trace.run("dp.sync").rows()) == (expected == _REPLICATED)
+        # What operations cost does not depend on what they are for.
+        assert sum(row["calls"] for row in trace.run("comm.summary")) == 2
 
 
 @pytest.mark.parametrize("run", cases(["mi300x-resnet-training", "a100-nccl-metadata"]))

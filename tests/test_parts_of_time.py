@@ -14,6 +14,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from traces import ALL_REDUCE
 
+from traceql.sql.query import catalog
+
 PARTS = {
     "computing": "computing_ns",
     "exposed_transfer": "exposed_transfer_ns",
@@ -211,11 +213,7 @@ def part_rows(counted: Counter[str], overlapped: int) -> dict[str, int | None]:
 
 
 def breakdown(con: Connection, **parameters: Any) -> Iterator[dict[str, Any]]:
-    columns = (
-        "rank", "phase", "step_id", "window_ns", "computing_ns", "exposed_comm_ns",
-        "exposed_transfer_ns", "exposed_wait_ns", "exposed_unmatched_ns", "exposed_copy_ns",
-        "idle_ns", "overlap_ns", "overlap_pct",
-    )  # fmt: skip
+    columns = [column.name for column in catalog()["time.breakdown"].head.columns]
     for row in answer(con, "time.breakdown", **parameters):
         yield dict(zip(columns, row, strict=True))
 

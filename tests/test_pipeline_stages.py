@@ -55,14 +55,6 @@ def test_a_stage_that_exchanges_nothing_or_computes_logits_is_the_last_one() -> 
     assert alone == {1: (1, 2, None, "file names; stages missing")}
 
 
-def test_stages_before_one_that_was_loaded_tell_its_first_layer() -> None:
-    """Two of four stages: the second begins after the layers of the first."""
-    assert found({0: 0, 1: 1}, exchanging=(0, 1), world=4) == {
-        0: (0, None, 0, "file names; number of stages unknown"),
-        1: (1, None, HELD, "file names; number of stages unknown"),
-    }
-
-
 def test_the_number_of_stages_in_run_json_counts() -> None:
     source = "file names; stages missing"
     assert found({0: 0}, stated=2) == {0: (0, 2, 0, source)}
@@ -78,7 +70,7 @@ def test_a_number_of_stages_that_ranks_refute_does_not_count() -> None:
     assert goes_on == {0: (0, None, 0, "file names; number of stages unknown")}
 
 
-def test_first_layers_in_run_json_tell_of_more_stages() -> None:
+def test_first_layers_in_run_json_show_more_stages() -> None:
     of_run = {0: Held(0, HELD), 1: Held(HELD, HELD)}
     unknown = (0, None, 0, "file names; number of stages unknown")
     assert found({0: 0}, stated_layers=of_run) == {0: unknown}

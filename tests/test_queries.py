@@ -23,36 +23,10 @@ EVERY = FILES + OF_COMPARISONS + OF_CHECKLIST
 OF_FLEET = sorted((QUERIES / "fleet").glob("*.sql"))  # test_fleet runs them
 DESCRIBED = EVERY + OF_EXPERIMENTS + OF_FLEET
 Asked = Callable[[Path], traceql.Trace | traceql.Comparison]
-_CHANNELS = {
-    "bar": {"x", "y"},
-    "curve": {"x", "y"},
-    "delta": {"x", "y", "color", "of"},
-    "difference": {"x", "y", "base", "new"},
-    "dumbbell": {"x", "y"},
-    "forest": {"x", "y", "color"},
-    "front": {
-        *("x", "x_low", "x_high", "y", "y_low", "y_high"),
-        *("color", "label", "front", "panel"),
-    },
-    "line": {"x", "y"},
-    "parts": {"x", "y", "total", "panel"},
-    "point": {"x", "y"},
-    "stacked": {"x", "y"},
-    "timeline": {"x", "width", "y"},
-    "flame": {"x", "width", "y", "text", "color", "own"},
-    "deviation": {"x", "y", "color"},
-    "range": {"x", "y", "color"},
-    "heatmap": {"x", "y", "color"},
-    "roofline": {"x", "y", "color", "label", "roofs"},
-    "waterfall": {"x", "y", "color"},
-}
-_OPTIONAL = {
-    "curve": {"low", "high", "fit", "second", "panel", "name"},
-    "difference": {"verdict"},
-    "point": {"limits", "size"},
-    "roofline": {"size", "dtype", "measured"},
-    "waterfall": {"scale"},
-}
+
+
+def each(files: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("file", files, ids=lambda f: f"{f.parent.name}/{f.stem}")
 
 
 def on(*quick: str) -> pytest.MarkDecorator:
@@ -103,7 +77,7 @@ def arguments(query: Query) -> list[dict[str, Any]]:
 
 
 @on("no events")
-@pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
+@each(EVERY)
 def test_head_describes_the_statement(file: Path, asked: Asked) -> None:
     query = Query(file)
     (statement,) = duckdb.extract_statements(query.sql)
@@ -119,7 +93,7 @@ def test_head_describes_the_statement(file: Path, asked: Asked) -> None:
 
 @pytest.mark.slow
 @on("4 ranks")
-@pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
+@each(EVERY)
 def test_query_runs_with_every_allowed_value(file: Path, asked: Asked) -> None:
     # A Trace has no access to other files, so a query that runs needs none.
     query = Query(file)
@@ -130,7 +104,7 @@ def test_query_runs_with_every_allowed_value(file: Path, asked: Asked) -> None:
 
 @pytest.mark.slow
 @on("4 ranks", "no events")
-@pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
+@each(EVERY)
 def test_chart_can_be_drawn(file: Path, asked: Asked) -> None:
     query = Query(file)
     if query.head.chart is None:
@@ -150,44 +124,30 @@ def test_chart_can_be_drawn(file: Path, asked: Asked) -> None:
     assert len(drawn) <= min(5_000, len(result) * len(columns))
 
 
-@pytest.mark.parametrize("file", DESCRIBED, ids=lambda file: f"{file.parent.name}/{file.stem}")
+@each(DESCRIBED)
 def test_chart_shows_columns(file: Path) -> None:
     head = Query(file).head
     if head.chart is None:
         assert "-- @chart  none" in file.read_text(encoding="utf-8")
         return
-    channels = head.chart.channels
-    assert _CHANNELS[head.chart.kind] <= channels.keys()
-    optional = {"color", "group"} | _OPTIONAL.get(head.chart.kind, set())
-    assert channels.keys() <= _CHANNELS[head.chart.kind] | optional
-    shown = {column for channel in channels.values() for column in channel.split(",")}
+    shown = {column for channel in head.chart.channels.values() for column in channel.split(",")}
     assert shown <= {column.name for column in head.columns}
     assert head.chart.title
 
 
-@pytest.mark.parametrize("file", DESCRIBED, ids=lambda file: f"{file.parent.name}/{file.stem}")
-def test_head_has_one_sentence_first_and_units_for_numbers(file: Path) -> None:
+@each(DESCRIBED)
+def test_head_has_a_sentence_first_units_and_why_there_may_be_no_rows(file: Path) -> None:
     head = Query(file).head
     assert head.summary.startswith("One row per ")
     assert head.summary.endswith(".")
+    assert head.empty
+    assert not head.empty.endswith(".")  # it is printed after "no rows: "
     for column in head.columns:
         assert column.text.endswith(".")
         if column.name.endswith("_ns") or column.name in ("ts", "dur"):
             assert ", ns" in column.text
         if column.name.endswith("_pct"):
             assert "percent" in column.text.lower()
-
-
-@pytest.mark.parametrize("file", DESCRIBED, ids=lambda file: f"{file.parent.name}/{file.stem}")
-def test_head_says_why_there_may_be_no_rows(file: Path) -> None:
-    why = Query(file).head.empty
-    assert why
-    assert not why.endswith(".")  # it is printed after "no rows: "
-
-
-def test_names_are_a_subject_and_a_question() -> None:
-    assert list(catalog()) == [file.stem for file in FILES]
-    assert all(len(file.stem.split(".")) == 2 for file in FILES if file.stem != "whatif")
 
 
 @pytest.mark.parametrize(

@@ -56,22 +56,3 @@ def test_nothing_is_received_before_it_is_sent(sender: int, receiver: int, cut: 
     numbers = {one.rank: found.tolist() for one, found in shared_numbers(ranks, sender=sender)}
     assert numbers[sender] == list(range(2 * STEPS))
     assert numbers[receiver] == list(range(cut, 2 * STEPS))
-
-
-def steady(sender: int, receiver: int, *, late_ns: int, period_ns: int) -> tuple[Series, Series]:
-    """One send each period, and its receive so much later by the receiver's own clock."""
-    sends = [(n * period_ns, n * period_ns + SEND_NS) for n in range(60)]
-    receives = [(begin + late_ns, end + late_ns) for begin, end in sends]
-    return (
-        series(sender, *map(list, zip(*sends, strict=True))),
-        series(receiver, *map(list, zip(*receives, strict=True))),
-    )
-
-
-@pytest.mark.parametrize("late_ns", [-2_000_000, -90_000, -SEND_NS - 1, 7_000])
-def test_clocks_that_differ_by_less_than_half_a_period_change_nothing(late_ns: int) -> None:
-    sends, receives = steady(0, 2, late_ns=late_ns, period_ns=5_000_000)
-    numbers = {
-        n.rank: found.tolist() for n, found in shared_numbers({0: sends, 2: receives}, sender=0)
-    }
-    assert numbers[2] == list(range(60))

@@ -9,16 +9,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import databases
-import numpy as np
 import pytest
 from databases import SHORT, cases
 from derived import Row, database, rows
 from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 from test_parts_of_time import Activity, activities, filled
 from traces import kernel, launch, step
-
-from traceql.analysis.intervals import last_running
 
 pytestmark = pytest.mark.slow
 
@@ -71,9 +67,7 @@ def account(ask: Ask) -> Account:
     found: Account = Counter()
     for rank, device in ask("SELECT DISTINCT rank, device FROM kernel"):
         place = f"rank = {rank} AND device = {device}"
-        found += of_device(
-            device, list(works(ask, place)), list(gaps(ask, place)), dict(spans(ask, place))
-        )
+        found += of_device(device, list(works(ask, place)), gaps(ask, place), spans(ask, place))
     return found
 
 
@@ -96,20 +90,20 @@ def works(ask: Ask, place: str) -> Iterator[Work]:
             yield Work(ts + wait_ns, number, end_ts, "exposed_transfer", *known)
 
 
-def gaps(ask: Ask, place: str) -> Iterator[Gap]:
-    for gap in ask(f"SELECT ts, ts + dur AS end_ts, cause FROM gap WHERE {place} ORDER BY ts"):
-        yield Gap(*gap)
+def gaps(ask: Ask, place: str) -> list[Gap]:
+    found = ask(f"SELECT ts, ts + dur AS end_ts, cause FROM gap WHERE {place} ORDER BY ts")
+    return [Gap(*gap) for gap in found]
 
 
-def spans(ask: Ask, place: str) -> Iterator[tuple[int, tuple[int, int]]]:
+def spans(ask: Ask, place: str) -> dict[int, tuple[int, int]]:
     """The GPU span of each step that has a kernel on the device."""
-    for step_id, *span in ask(
+    found = ask(
         f"""
         SELECT step_id, gpu_ts, gpu_ts + gpu_dur AS end_ts FROM step
         WHERE step_id IN (SELECT step_id FROM kernel WHERE {place})
-        """,
-    ):
-        yield step_id, (span[0], span[1])
+        """
+    )
+    return {step_id: (begin, end) for step_id, begin, end in found}
 
 
 def of_device(
@@ -193,43 +187,7 @@ def adds_up(ask: Ask) -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=12))
-def test_last_of_the_running_is_found_below_those_that_have_ended(
-    spans: list[tuple[int, int]],
-) -> None:
-    ts, dur = np.array(sorted(spans), np.int64).reshape(-1, 2).T
-    end_ts = ts + dur
-    expected = {
-        instant: max(np.flatnonzero(runs))
-        for instant in range(62)
-        if (runs := (ts <= instant) & (instant < end_ts)).any()
-    }
-    found = last_running(ts, end_ts, np.array(list(expected), np.int64))
-    assert found.tolist() == list(expected.values())
-
-
 # --- of events in words --------------------------------------------------------------------------
-
-
-def test_kernel_of_the_next_step_is_other_time_of_this_one() -> None:
-    con = database(
-        step(ts=0, dur=5, context=(1, 8)),
-        launch(ts=1, correlation=1),
-        launch(ts=2, correlation=2, name="cudaMemcpyAsync"),
-        step(ts=10, dur=5, generation=(1, 1)),
-        launch(ts=11, correlation=3),
-        kernel(ts=20, dur=10, correlation=1),
-        kernel("Memcpy DtoH", cat="gpu_memcpy", ts=30, dur=20, stream=8, correlation=2),
-        kernel(ts=40, dur=25, correlation=3),
-    )
-    columns = "step_id, part, ns, kernels"
-    assert rows(con, f"SELECT {columns} FROM step_time ORDER BY ALL") == [
-        (0, "computing", 10_000, 1),
-        (0, "exposed_copy", 10_000, 1),
-        (0, "other_step", 10_000, None),
-        (1, "computing", 25_000, 1),
-    ]
 
 
 def test_each_device_of_a_step_has_the_whole_span() -> None:

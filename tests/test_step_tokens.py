@@ -64,7 +64,7 @@ def test_pairs_are_those_of_each_token_with_those_before_it(
     assert rows(tables, LENGTHS) == [brute_force(parts, source) for parts in run.iterations]
 
 
-def test_the_annotation_wins_and_the_ledger_tells_of_steps_that_differ() -> None:
+def test_the_annotation_wins_and_steps_that_differ_are_in_the_ledger() -> None:
     run = scheduled({"a": Asked(prompt=9, output=1)}, budget=32)
     tables = recorded(run, detailed=True, computed=True)
     tables.con.execute("UPDATE run_iteration SET computed = MAP {'a': 1}")
@@ -105,38 +105,24 @@ def test_rows_that_kernels_run_include_the_padding_of_graphs() -> None:
     "name",
     [
         "execute_9_context_1(sq9sk8sqsq81sqsk81)_generation_0(sq0sk0sqsq0sqsk0)",  # sk below sq
-        "execute_9_context_1(sq9sk9sqsq80sqsk81)_generation_0(sq0sk0sqsq0sqsk0)",  # odd squares
-        "execute_9_context_1(sq9sk9sqsq81sqsk80)_generation_0(sq0sk0sqsq0sqsk0)",  # below sqsq
         "execute_9_context_1(sq9sk9sqsq81sqsk99999999999999999999)_generation_0(sq0sk0sqsq0sqsk0)",
-        "execute_context_1(9_81)_generation_0(0)",
         "execute_9_context_1(sq9sk9sqsq81sqsk81)_generation_1(1)",
     ],
 )
-def test_an_odd_annotation_says_nothing_of_lengths(name: str) -> None:
+def test_an_odd_annotation_gives_no_lengths(name: str) -> None:
     con = database(host(name, ts=0, dur=9, cat="user_annotation"))
     assert rows(con, LENGTHS) == [UNKNOWN]
     assert rows(con, "SELECT context_tokens FROM step_tokens") == [(9,)]
-
-
-def test_lengths_beyond_64_bits_are_unknown() -> None:
-    run = scheduled({"a": Asked(prompt=4, output=1), "b": Asked(prompt=4, output=1)}, budget=9)
-    tables = recorded(run, computed=True)
-    most = 2**62 - 1
-    tables.con.execute(
-        "UPDATE run_iteration SET computed = MAP {'a': $most, 'b': $most}", {"most": most}
-    )
-    assert rows(tables, LENGTHS) == [UNKNOWN]
 
 
 @pytest.mark.parametrize(
     "change",
     [
         "computed = MAP {'a': 4}",
-        "requests = MAP {'a': 1}",
         "requests = MAP {'a': 1, 'b': 2}",
         "requests = MAP {'a': 1, 'b': 1, 'c': 1}, computed = MAP {'a': 4, 'b': 4, 'c': 8}",
     ],
-    ids=["a length is missing", "a request is missing", "other tokens", "a request too many"],
+    ids=["a length is missing", "other tokens", "a request too many"],
 )
 def test_a_step_of_which_a_part_is_unknown_or_does_not_fit_has_no_lengths(change: str) -> None:
     run = scheduled({"a": Asked(prompt=4, output=2), "b": Asked(prompt=4, output=2)}, budget=9)
@@ -145,7 +131,7 @@ def test_a_step_of_which_a_part_is_unknown_or_does_not_fit_has_no_lengths(change
     assert rows(tables, LENGTHS) == [brute_force(run.iterations[0], "steps.jsonl"), UNKNOWN]
 
 
-def test_requests_with_as_many_tokens_are_not_told_apart_without_their_prompts() -> None:
+def test_requests_with_as_many_tokens_are_ambiguous_without_their_prompts() -> None:
     """One has a prompt of one token, the other generates one: which is which is not known."""
     requests = {"a": Asked(prompt=3, output=3), "b": Asked(prompt=1, output=1, arrives=1)}
     run = scheduled(requests, budget=9)
@@ -165,16 +151,12 @@ def possible(tables: Tables) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("number", "tokens", "unknown"),
-    [(2, 9, {1, 2, 3}), (2, 11, {1, 2, 3}), (2, 0, {1, 2, 3}), (0, 1, {0, 1}), (4, 10**9, {3, 4})],
-    ids=["too few", "too many", "none", "before the first", "huge"],
+    ("number", "tokens", "unknown"), [(2, 9, {1, 2, 3}), (0, 1, {0, 1}), (4, 10**9, {3, 4})]
 )
 def test_computed_tokens_that_contradict_the_iteration_beside_are_unknown(
     number: int, tokens: int, unknown: set[int]
 ) -> None:
     run = scheduled({"a": Asked(prompt=9, output=5)}, budget=9)
-    tables = recorded(run, computed=True)
-    assert possible(tables) == [(5, 5, True)]
     tables = recorded(run, computed=True)
     tables.con.execute(
         "UPDATE run_iteration SET computed = MAP {'a': $tokens} WHERE number = $number",
@@ -185,17 +167,6 @@ def test_computed_tokens_that_contradict_the_iteration_beside_are_unknown(
         for n, parts in enumerate(run.iterations)
     ]
     assert possible(tables) == [(5 - len(unknown), 5, False)]
-
-
-def test_drafts_that_turn_out_wrong_are_no_contradiction_but_more_than_was_processed_is() -> None:
-    run = scheduled(DRAFTED, budget=40)
-    tables = recorded(run, computed=True)
-    ((right, total, ok),) = possible(tables)
-    assert (right, ok) == (total, True)
-    tables = recorded(run, computed=True)
-    tables.con.execute("UPDATE run_iteration SET computed = MAP {'a': 99} WHERE number = 3")
-    ((right, _, ok),) = possible(tables)
-    assert (right, ok) == (total - 3, False)  # b has none there; a is wrong there and just before
 
 
 def test_a_request_cannot_outgrow_its_end_or_the_engine() -> None:
@@ -237,14 +208,6 @@ def test_lengths_of_requests_that_begin_in_the_window_are_counted() -> None:
     # The window begins when a has a chunk behind it.
     assert rows(recorded(run, skip=1), COMPUTED) == computed(run, 1, of="c")
     assert rows(recorded(run, prompts=False), COMPUTED) == computed(run, 0, of="")
-
-
-def test_nothing_is_counted_over_a_missing_iteration() -> None:
-    run = scheduled({"a": Asked(prompt=4, output=6)}, budget=9)
-    tables = recorded(run)
-    tables.con.execute("DELETE FROM run_iteration WHERE number = 3")
-    found = [row[2] for row in rows(tables, COMPUTED)]
-    assert found == [0, 4, 5, None, None]
 
 
 _REQUEST = st.builds(
@@ -292,25 +255,15 @@ HOUR_US = 3_600_000_000
     [
         (NOTED_US, BASE_NS, (True, True, True, True)),
         ([ts + 5000 for ts in NOTED_US], BASE_NS, (False, False, False, False)),
-        ([ts - 5000 for ts in NOTED_US], BASE_NS, (False, False, False, False)),
-        ([ts + HOUR_US for ts in NOTED_US], BASE_NS, (False, False, False, False)),
-        ([ts - HOUR_US for ts in NOTED_US], BASE_NS, (False, False, False, False)),
         ([*NOTED_US[:3], None], BASE_NS, (True, True, True, False)),
         ([*NOTED_US[:2], NOTED_US[1], NOTED_US[3]], BASE_NS, (True, True, False, True)),
-        ([*NOTED_US[:3], 2**52], BASE_NS, (True, True, True, False)),
         # Waits for an earlier pipeline stage before it begins.
         ([*NOTED_US[:2], 25_900, NOTED_US[3]], BASE_NS, (True, True, True, True)),
-        # Reading the clock twice.
-        ([*NOTED_US[:3], 35_020], BASE_NS, (True, True, True, True)),
         # Times since the machine was started.
         ([ts + HOUR_US for ts in NOTED_US], HOUR_US * 1000, (True, True, True, True)),
     ],
-    ids=[
-        "of the step", "of the next one", "of the one before", "an hour later", "an hour before",
-        "no time", "the time of another one", "far beyond", "waited", "another reading",
-        "no Unix time",
-    ],
-)  # fmt: skip
+    ids=["its own", "of the next one", "no time", "twice", "waited", "no Unix time"],
+)
 def test_a_line_is_of_the_step_before_which_it_was_noted(
     noted_us: Sequence[int | None], base_ns: int, known: Sequence[bool]
 ) -> None:
@@ -324,5 +277,5 @@ def test_a_line_is_of_the_step_before_which_it_was_noted(
         )
     lengths = [n for (n,) in rows(tables, "SELECT generation_kv_tokens FROM step_tokens")]
     assert lengths == [9 + n if is_known else None for n, is_known in enumerate(known)]
-    said = "SELECT value, total, ok FROM ledger WHERE check_name = 'times of iterations'"
-    assert rows(tables, said) == ([] if all(known) else [(sum(known), 4, False)])
+    check = "SELECT value, total, ok FROM ledger WHERE check_name = 'times of iterations'"
+    assert rows(tables, check) == ([] if all(known) else [(sum(known), 4, False)])

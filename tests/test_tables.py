@@ -1,11 +1,10 @@
 """Each derived table, from a few events whose rows are worked out by hand."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from derived import answer, database, rows
-from traces import PID, Event, all_reduce, host, kernel, launch, loaded, step
+from traces import PID, Event, host, kernel, launch, step
 
 from traceql.analysis import parts_of_time
 
@@ -21,17 +20,10 @@ STEP = """
 """
 
 
-def test_annotation_tells_phase_and_tokens() -> None:
+def test_annotation_gives_phase_and_tokens() -> None:
     annotations = [
-        ("execute_context_2(1024)_generation_4(4)", "mixed", (2, 1024, 4, 4)),
-        ("execute_context_0(0)_generation_16(32)", "decode", (0, 0, 16, 32)),
         ("execute_context_0(0)_generation_0(0)", "idle", (0, 0, 0, 0)),
         ("execute_context_1(888_788544)_generation_0(0)", "prefill", (1, 888, 0, 0)),
-        (
-            "execute_72_context_3(sq72sk72sqsq1856sqsk1856)_generation_0(sq0sk0sqsq0sqsk0)",
-            "prefill",
-            (3, 72, 0, 0),
-        ),
         (
             "execute_5_context_1(sq3sk9sqsq9sqsk27)_generation_2(sq2sk80sqsq2sqsk80)",
             "mixed",
@@ -42,49 +34,27 @@ def test_annotation_tells_phase_and_tokens() -> None:
         host(name, ts=3 * n, dur=2, cat="user_annotation")
         for n, (name, _, _) in enumerate(annotations)
     ]
-    assert rows(database(*events), STEP) == [
+    # Neither steps of the profiler nor annotations of the GPU count beside those of the engine.
+    profiler = host("ProfilerStep#7", ts=0, dur=9, cat="user_annotation")
+    on_gpu = kernel(annotations[0][0], ts=2, dur=2, cat="gpu_user_annotation")
+    assert rows(database(*events, profiler, on_gpu), STEP) == [
         (name, 3000 * n, 2000, phase, *counts, "execute_context")
         for n, (name, phase, counts) in enumerate(annotations)
     ]
 
 
-def test_profiler_steps_have_no_phase() -> None:
+def test_steps_of_the_profiler_have_no_phase() -> None:
     con = database(
         host("ProfilerStep#7", ts=1, dur=2, cat="user_annotation"),
-        host("ProfilerStep#8", ts=4, dur=2, cat="user_annotation"),
         host("Optimizer.step#SGD", ts=4, dur=1, cat="user_annotation"),
     )
-    unknown = (None,) * 5
-    assert rows(con, STEP) == [
-        ("ProfilerStep#7", 1000, 2000, *unknown, "ProfilerStep"),
-        ("ProfilerStep#8", 4000, 2000, *unknown, "ProfilerStep"),
-    ]
-
-
-def test_annotations_of_the_engine_win_over_profiler_steps() -> None:
-    con = database(
-        host("ProfilerStep#7", ts=0, dur=9, cat="user_annotation"),
-        step(ts=1, dur=2, generation=(1, 1)),
-    )
-    assert [row[-1] for row in rows(con, STEP)] == ["execute_context"]
-
-
-def test_annotation_on_the_gpu_is_no_step() -> None:
-    con = database(
-        step(ts=1, dur=2, generation=(1, 1)),
-        kernel("execute_context_0(0)_generation_1(1)", ts=2, dur=2, cat="gpu_user_annotation"),
-    )
-    assert [row[1:3] for row in rows(con, STEP)] == [(1000, 2000)]
+    assert rows(con, STEP) == [("ProfilerStep#7", 1000, 2000, *(None,) * 5, "ProfilerStep")]
 
 
 def test_trace_without_annotations_is_one_step() -> None:
     con = database(launch(ts=2, correlation=1), kernel(ts=5, dur=4, correlation=1))
     assert rows(con, STEP) == [(None, 2000, 7000, *(None,) * 5, "trace")]
     assert rows(con, "SELECT step_id FROM kernel") == [(0,)]
-
-
-def test_trace_without_events_has_no_step() -> None:
-    assert rows(database(), STEP) == []
 
 
 def test_step_on_the_gpu_lasts_from_its_first_kernel_to_its_last() -> None:
@@ -103,7 +73,7 @@ def test_step_on_the_gpu_lasts_from_its_first_kernel_to_its_last() -> None:
 @pytest.mark.parametrize(
     ("attention", "mode"), [(1, "full"), (2, "piecewise")], ids=["inside", "outside"]
 )
-def test_graph_mode_says_where_attention_ran(attention: int, mode: str) -> None:
+def test_graph_mode_is_full_where_attention_ran_inside(attention: int, mode: str) -> None:
     con = database(
         step(ts=0, dur=5, generation=(1, 1)),
         launch(ts=1, correlation=1, name="cudaGraphLaunch"),
@@ -173,13 +143,12 @@ def test_outer_of_two_calls_with_one_correlation_launches() -> None:
         launch(ts=1, dur=4, correlation=1),
         host("cuLaunchKernel", ts=2, dur=1, cat="cuda_driver", correlation=1),
         kernel(ts=6, dur=1, correlation=1),
+        launch(ts=1, correlation=0, tid=7),
+        kernel(ts=7, dur=1, correlation=0),  # 0 joins nothing
     )
-    assert rows(con, "SELECT id, launch_id FROM kernel") == [(2, 0)]
-
-
-def test_correlation_zero_joins_nothing() -> None:
-    con = database(launch(ts=1, correlation=0), kernel(ts=2, dur=1, correlation=0))
-    assert rows(con, "SELECT launch_id, in_graph FROM kernel") == [(None, False)]
+    assert rows(con, "SELECT id, launch_id, in_graph FROM kernel") == [
+        (2, 0, False), (4, None, False)
+    ]  # fmt: skip
 
 
 def test_kernel_without_device_and_stream_has_those_of_its_track() -> None:
@@ -188,100 +157,7 @@ def test_kernel_without_device_and_stream_has_those_of_its_track() -> None:
     assert rows(con, "SELECT device, stream FROM kernel") == [(3, 9)]
 
 
-# --- device_state and time.breakdown ---------------------------------------------------------
-
-OVERLAPPING = (
-    kernel(ts=0, dur=10, stream=7),
-    kernel(ALL_REDUCE, ts=5, dur=10, stream=8),
-    kernel("Memcpy DtoD", ts=12, dur=8, stream=9, cat="gpu_memcpy"),
-    kernel(ts=25, dur=1, stream=7),
-)
-
-
-@pytest.mark.slow
-def test_device_states_partition_the_span() -> None:
-    found = rows(database(*OVERLAPPING), "SELECT ts, dur, compute, comm, copy FROM device_state")
-    assert found == [
-        (0, 5000, True, False, False),
-        (5000, 5000, True, True, False),
-        (10_000, 2000, False, True, False),
-        (12_000, 3000, False, True, True),
-        (15_000, 5000, False, False, True),
-        (20_000, 5000, False, False, False),
-        (25_000, 1000, True, False, False),
-    ]
-
-
-@pytest.mark.slow
-def test_breakdown_counts_what_nothing_more_important_hides() -> None:
-    assert answer(database(*OVERLAPPING), "time.breakdown") == [
-        # No other rank is there: whether it waits is unknown.
-        (0, None, None, 26_000, 11_000, 5000, None, None, 5000, 5000, 5000, 5000, 50.0)
-    ]
-
-
-def reduces(*, ts: float, dur: float, number: int, stream: int) -> Event:
-    """The all-reduce of ranks 0 and 1 with this number."""
-    return all_reduce(ts=ts, dur=dur, ranks=(0, 1), stream=stream, Seq=number)
-
-
-@pytest.mark.slow
-def test_only_operations_of_all_ranks_have_a_wait_time(tmp_path: Path) -> None:
-    """In us: both ranks reduce from 0 and 4 to 10, which rank 0 computes under from 2 to 3. Rank 0
-    has three more operations that rank 1 did not record: from 8 to 12, which overlaps the first;
-    from 20 to 24, with a copy from 22 to 26; and one that all of a kernel hides, from 31 to 33.
-    """
-    own = [
-        reduces(ts=0, dur=10, number=1, stream=20),
-        kernel(ts=2, dur=1),
-        reduces(ts=8, dur=4, number=2, stream=21),
-        reduces(ts=20, dur=4, number=3, stream=21),
-        kernel("Memcpy DtoD", ts=22, dur=4, stream=9, cat="gpu_memcpy"),
-        kernel(ts=30, dur=4),
-        reduces(ts=31, dur=2, number=4, stream=21),
-    ]
-    other = [reduces(ts=4, dur=6, number=1, stream=20)]
-    with loaded(tmp_path, own, other) as trace:
-        found = [tuple(row.values())[3:] for row in trace.run("time.breakdown")]
-        # 0..2 and 3..4 wait; 4..10 transfer; 10..12 and 20..24 unknown; 24..26 copy.
-        assert found == [
-            (34_000, 5000, 15_000, 6000, 3000, 6000, 2000, 12_000, 3000, pytest.approx(100 / 6)),
-            (6000, 0, 6000, 6000, 0, None, 0, 0, 0, 0.0),
-        ]
-        for name in ("overview.run", "comm.overlap"):
-            row = trace.run(name).rows()[0]
-            parts = ("exposed_transfer_ns", "exposed_wait_ns", "exposed_unmatched_ns")
-            assert [row[part] for part in parts] == [6000, 3000, 6000]
-    alone = [event for event in own if event["tid"] != 20]
-    with loaded(tmp_path / "alone", alone, [kernel(ts=0, dur=1)]) as trace:
-        row = trace.run("time.breakdown").rows()[0]
-        assert row["exposed_comm_ns"] == row["exposed_unmatched_ns"] == 8000
-        assert row["exposed_transfer_ns"] is row["exposed_wait_ns"] is None
-
-
-def test_kernels_of_two_streams_count_once() -> None:
-    con = database(*(kernel(ts=ts, dur=4, stream=s) for s, ts in ((7, 0), (8, 2), (9, 2))))
-    assert answer(con, "time.breakdown") == [
-        (0, None, None, 6000, 6000, 0, 0, 0, None, 0, 0, 0, None)
-    ]
-
-
-def test_breakdown_of_a_step_ends_with_its_last_kernel() -> None:
-    con = database(
-        step(ts=0, dur=1, context=(1, 8)),
-        launch(ts=0, correlation=1),
-        launch(ts=0.5, correlation=2),
-        step(ts=10, dur=1, generation=(1, 1)),
-        launch(ts=10, correlation=3),
-        kernel(ts=2, dur=3, correlation=1),
-        kernel(ALL_REDUCE, ts=4, dur=4, correlation=2, stream=8),
-        kernel(ts=7, dur=2, correlation=3),
-    )
-    assert answer(con, "time.breakdown", by="step") == [
-        # The second step's kernel computes during the last us of the first.
-        (0, "prefill", 0, 6000, 4000, 2000, None, None, 2000, 0, 0, 2000, 50.0),
-        (0, "decode", 1, 2000, 2000, 0, 0, 0, None, 0, 0, 1000, 100.0),
-    ]
+# --- device_state and gap ----------------------------------------------------------------------
 
 
 def test_devices_of_a_rank_share_its_window() -> None:
@@ -301,13 +177,8 @@ def test_devices_of_a_rank_share_its_window() -> None:
 
 def test_kernel_of_no_duration_occupies_nothing() -> None:
     con = database(kernel(ts=0, dur=1), kernel(ts=3, dur=0), kernel(ts=6, dur=1))
-    assert answer(con, "time.breakdown") == [
-        (0, None, None, 7000, 2000, 0, 0, 0, None, 0, 5000, 0, None)
-    ]
     assert rows(con, "SELECT ts, dur FROM gap") == [(1000, 2000), (3000, 3000)]
 
-
-# --- gap -------------------------------------------------------------------------------------
 
 FIRST = (launch(ts=0, correlation=1), kernel(ts=10, dur=5, correlation=1))  # slices 0 and 1
 GAP = "SELECT ts, dur, cause, previous_kernel_id, next_kernel_id FROM gap"
@@ -339,14 +210,21 @@ def waits_for_an_event(*, stream: int) -> tuple[Event, ...]:
         # 3 of the 5 us from the gap's start to the launch.
         *(
             pytest.param((*LAUNCHED_LATE, blocking(ts=12, dur=6, name=name)), "sync", id=name)
-            for name in (
-                *("cudaStreamSynchronize", "cudaDeviceSynchronize"),
-                *("hipEventSynchronize", "cudaMemcpy"),
-            )
+            for name in ("cudaStreamSynchronize", "hipEventSynchronize", "cudaMemcpy")
         ),
         pytest.param((*LAUNCHED_LATE, blocking(ts=12, dur=5)), "host", id="blocked less than half"),
         pytest.param(
             (*LAUNCHED_LATE, blocking(ts=12, dur=6, tid=PID + 1)), "host", id="another thread"
+        ),
+        # 2 of 5 us: a call inside another counts once.
+        pytest.param(
+            (
+                *LAUNCHED_LATE,
+                blocking(ts=12, dur=2),
+                blocking(ts=12, dur=2, name="cuCtxSynchronize"),
+            ),
+            "host",
+            id="a call in a call",
         ),
         pytest.param(
             (*LAUNCHED_BEFORE, blocking(ts=7, dur=50)), "launch", id="blocked after the launch"
@@ -358,7 +236,7 @@ def waits_for_an_event(*, stream: int) -> tuple[Event, ...]:
         ),
         pytest.param(waits_for_an_event(stream=8), "dependency", id="waits for another stream"),
         pytest.param(waits_for_an_event(stream=7), "launch", id="waits for its own stream"),
-        pytest.param((kernel(ts=30, dur=1),), "unknown", id="no launch"),
+        pytest.param((kernel(ts=30, dur=1), blocking(ts=15, dur=20)), "unknown", id="no launch"),
     ],
 )
 def test_cause_of_a_gap(events: Sequence[Event], cause: str) -> None:
@@ -418,46 +296,16 @@ def test_gap_belongs_to_the_step_of_the_kernel_that_ends_it() -> None:
     ]
 
 
-# --- memory ----------------------------------------------------------------------------------
-
-
-def allocator_event(
-    *, ts: float, type: int, device: int, delta: int, allocated: int, reserved: int
-) -> Event:
-    args = {
-        "Device Type": type, "Device Id": device, "Addr": 2**63 + 16, "Bytes": delta,
-        "Total Allocated": allocated, "Total Reserved": reserved, "Ev Idx": 4,
-    }  # fmt: skip
-    return {
-        "ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": PID,
-        "tid": PID, "ts": ts, "args": args,
-    }  # fmt: skip
-
-
-def test_allocator_events_are_rows_of_memory() -> None:
-    con = database(
-        allocator_event(ts=2, type=1, device=3, delta=-512, allocated=1024, reserved=4096),
-        allocator_event(ts=1, type=0, device=-1, delta=64, allocated=64, reserved=0),
-        allocator_event(ts=3, type=20, device=0, delta=1, allocated=1, reserved=1),
-        {**allocator_event(ts=4, type=1, device=0, delta=1, allocated=1, reserved=1), "name": "x"},
-    )
-    address = 2**63 + 16
-    assert rows(con, "FROM memory") == [
-        (0, 1000, -1, "cpu", 64, 64, 0, address),
-        (0, 2000, 3, "cuda", -512, 1024, 4096, address),
-        (0, 3000, 0, "20", 1, 1, 1, address),
-    ]
-
-
 # --- ledger ----------------------------------------------------------------------------------
 
 
-def test_ledger_tells_what_the_file_had_and_the_database_has_not() -> None:
+def test_ledger_compares_the_database_with_the_file() -> None:
     con = database(kernel("my_kernel", ts=0, dur=2), kernel(ts=5, dur=98))
-    con.execute("INSERT INTO file_count VALUES (0, 'slice', 'kernel', 3, 100000)")
-    con.execute("INSERT INTO file_count VALUES (0, 'slice', 'cpu_op', 1, 7)")
-    con.execute("INSERT INTO file_count VALUES (0, 'B', '', 4, 0)")
-    con.execute("INSERT INTO file_count VALUES (0, 'i', '', 5, 0)")
+    con.execute("""
+        INSERT INTO file_count VALUES
+            (0, 'slice', 'kernel', 3, 100000), (0, 'slice', 'cpu_op', 1, 7),
+            (0, 'B', '', 4, 0), (0, 'i', '', 5, 0)
+    """)
     found = rows(con, "SELECT check_name, value, total, ok FROM ledger")
     assert found == [
         ("events cpu_op", 0, 1, False),
@@ -471,24 +319,6 @@ def test_ledger_tells_what_the_file_had_and_the_database_has_not() -> None:
         ("time classified other", 2000, 100_000, False),
         ("idle in gaps", 3000, 3000, True),
     ]
-
-
-def test_kernel_without_a_launch_makes_the_cause_unknown_though_the_host_waits() -> None:
-    waiting = (blocking(ts=15, dur=20), kernel(ts=17, dur=5))
-    found = rows(database(*FIRST, *waiting), GAP)
-    assert [row[:3] for row in found] == [(15_000, 2_000, "unknown")]
-
-
-def test_a_call_inside_another_blocks_once() -> None:
-    con = database(
-        launch(ts=0, correlation=1),
-        kernel(ts=1, dur=4, correlation=1),
-        host("cudaDeviceSynchronize", ts=6, dur=38, cat="cuda_runtime"),
-        host("cuCtxSynchronize", ts=7, dur=36, cat="cuda_driver"),
-        launch(ts=100, correlation=2),
-        kernel(ts=105, dur=1, correlation=2),
-    )
-    assert rows(con, "SELECT cause FROM gap") == [("host",)]  # 38 of 95 us blocked
 
 
 def test_a_kernel_without_a_name_is_busy_time() -> None:

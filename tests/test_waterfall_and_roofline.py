@@ -2,19 +2,16 @@
 
 import itertools
 from typing import Any
-from xml.etree import ElementTree
 
 import pyarrow as pa
 import pytest
-from derived import Row, Tables, answer, insert
+from derived import Row, answer, insert
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_waterfall import STEP, cost, filled
 
-from traceql.present.report.charts import inline
 from traceql.result.chart.draw import drawn
 from traceql.result.chart.plane import Box, Point, places
-from traceql.result.chart.worker import picture
 from traceql.sql.query import Chart
 
 _WATERFALL = {"x": "mean_ns", "y": "part", "color": "bar"}
@@ -85,19 +82,6 @@ def test_small_parts_of_one_kind_share_a_bar_after_the_others() -> None:
     }  # fmt: skip
 
 
-def test_percentages_of_a_heatmap_are_means_on_a_scale_to_100() -> None:
-    table = pa.table({
-        "layer": [0, 0, 1, 1], "role": ["act", "act", "act", "rope"],
-        "ceiling_pct": [40.0, 60.0, 103.0, None],
-    })  # fmt: skip
-    chart = Chart("heatmap", {"x": "layer", "y": "role", "color": "ceiling_pct"})
-    spec = drawn(table, chart, width=560).to_dict()
-    (rows,) = spec["datasets"].values()
-    assert [(row["layer"], row["ceiling_pct"]) for row in rows] == [(0, 50), (1, 103)]
-    scale = spec["encoding"]["color"]["scale"]
-    assert (scale["domain"], scale["clamp"]) == ([0, 100], True)
-
-
 def test_each_pair_of_ceilings_is_one_roof_and_measured_ones_are_dashed() -> None:
     measured = {"measured_tflops": 794.0, "measured_gbps": 4230.0}
     spec = roofline(
@@ -119,16 +103,6 @@ def test_roofs_bend_where_bytes_and_operations_take_the_same_time() -> None:
     assert (ridge["x"], ridge["y"]) == (pytest.approx(989.4e3 / 4800), 989.4)
     assert end["y"] == 989.4
     assert start["x"] < 4 < ridge["x"] < end["x"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [328, 560, 1170])
-def test_points_and_names_say_their_phase(width: int) -> None:
-    rows = [row("o_proj"), row("o_proj", phase="prefill", intensity=900.0, achieved_tflops=700.0)]
-    drawing = inline(picture(roofline(*rows, width=width), ".svg"), "a", "").decode()
-    assert float(ElementTree.fromstring(drawing).attrib["width"]) <= width
-    assert drawing.count('data-phase="prefill"') >= 2
-    assert drawing.count('data-phase="decode"') >= 2
 
 
 _POINTS = st.lists(
@@ -168,84 +142,70 @@ NORM = {"flops": 0, "executed_flops": 0, "weight_bytes": 1, "kv_bytes": 0}
 IN_BF16 = cost("qkv_proj", dur_ns=40, **PRODUCT)
 IN_FP8 = cost("gate_up_proj", dur_ns=50, **PRODUCT | {"dtype": "fp8"})
 WITHOUT_FLOPS = cost("input_norm", dur_ns=10, **NORM)
+FREE = cost("rope", dur_ns=10, **NORM | {"weight_bytes": 0})
+# All of its rows pad the batch: its FLOPs are known, and executed, but not useful.
+PADDING = cost("qkv_proj", dur_ns=40, **PRODUCT | {"flops": 0})
+PREFILL = STEP | {"step_id": 1}
 
 
-def of_steps(*costs: dict[str, Any]) -> Tables:
-    """Decode steps of 100 ns on rank 0 with these parts."""
+def attention(unknown: str) -> dict[str, Any]:
+    return cost("attention", dur_ns=90, **PRODUCT | {unknown: None}, missing="KV lengths")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("costs", "device", "expected"),
+    [
+        # 20 of 100 ns for useful FLOPs, 40 for executed ones, and 31 for bytes.
+        ([IN_BF16, WITHOUT_FLOPS], "GPU", {"decode": (20, 40, 31, None)}),
+        ([PADDING], "GPU", {"decode": (0, 40, 30, None)}),
+        (
+            [IN_BF16, WITHOUT_FLOPS],
+            "part of a GPU",
+            {
+                "decode": (
+                    *(None, None, None),
+                    "peak of the memory: qkv_proj, input_norm; peak for bf16: qkv_proj",
+                )
+            },
+        ),
+        # Peaks are found by the name of the GPU.
+        (
+            [IN_BF16, WITHOUT_FLOPS],
+            None,
+            {"decode": (None, None, None, "name of the GPU in the trace: qkv_proj, input_norm")},
+        ),
+        # Unknown work beside parts without work is no zero.
+        ([attention("flops"), FREE], "GPU", {"decode": (None, 40, 30, "KV lengths: attention")}),
+        (
+            [attention("weight_bytes"), FREE],
+            "GPU",
+            {"decode": (20, 40, None, "KV lengths: attention")},
+        ),
+        # Of two steps, 200 ns: only that of prefill has FLOPs whose peak is known.
+        (
+            [IN_FP8, IN_BF16 | PREFILL, IN_FP8 | PREFILL],
+            "GPU",
+            {
+                "decode": (None, None, 30, "peak for fp8: gate_up_proj"),
+                "prefill": (20, 40, 60, "peak for fp8: gate_up_proj"),
+                "all": (10, 20, 45, "peak for fp8: gate_up_proj"),
+            },
+        ),
+    ],
+)
+def test_utilization_counts_work_at_known_peaks(
+    costs: list[dict[str, Any]], device: str | None, expected: dict[str, Row]
+) -> None:
+    """MFU, HFU, MBU in percent, and what is missing, by phase."""
     tables = filled()
     for step_id in {one["step_id"] for one in costs}:
-        phase = "decode" if step_id == 0 else "prefill"
-        step = {"rank": 0, "step_id": step_id, "phase": phase}
+        step = {"rank": 0, "step_id": step_id, "phase": ("decode", "prefill")[step_id]}
         insert(tables, "step", step | {"gpu_dur": 100})
         insert(tables, "device_timeline", step | {"dur": 100})
     insert(tables, "cost", *costs)
-    return tables
-
-
-def utilization(tables: Tables) -> dict[str, Row]:
-    """MFU, HFU, MBU in percent, and what is missing, by phase."""
-    return {
-        phase: (mfu and round(mfu, 6), hfu and round(hfu, 6), mbu and round(mbu, 6), missing)
+    tables.con.execute("UPDATE trace SET device_name = ?", [device])
+    assert expected == {
+        phase: (*(known and round(known, 6) for known in (mfu, hfu, mbu)), missing)
         for phase, mfu, hfu, mbu, *_, missing in answer(tables, "model.mfu")
     }
-
-
-@pytest.mark.slow
-def test_work_at_known_peaks_is_counted() -> None:
-    """20 of 100 ns for useful FLOPs, 40 for executed ones, and 31 for bytes."""
-    found = utilization(of_steps(IN_BF16, WITHOUT_FLOPS))
-    assert found == {"decode": (20, 40, 31, None)}
-
-
-@pytest.mark.slow
-def test_a_gpu_without_peaks_has_no_utilization() -> None:
-    tables = of_steps(IN_BF16, WITHOUT_FLOPS)
-    tables.con.execute("UPDATE trace SET device_name = 'part of a GPU'")
-    missing = "peak of the memory: qkv_proj, input_norm; peak for bf16: qkv_proj"
-    assert utilization(tables) == {"decode": (None, None, None, missing)}
-
-
-@pytest.mark.slow
-def test_a_gpu_without_a_name_is_what_is_missing() -> None:
-    """Peaks are found by the name: to give peaks would not help."""
-    tables = of_steps(IN_BF16, WITHOUT_FLOPS)
-    tables.con.execute("UPDATE trace SET device_name = NULL")
-    missing = "name of the GPU in the trace: qkv_proj, input_norm"
-    assert utilization(tables) == {"decode": (None, None, None, missing)}
-
-
-@pytest.mark.slow
-def test_products_of_a_type_without_a_peak_are_told() -> None:
-    """The memory reads the weights of both: 30 + 30 of 100 ns."""
-    found = utilization(of_steps(IN_BF16, IN_FP8))
-    assert found == {"decode": (20, 40, 60, "peak for fp8: gate_up_proj")}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("unknown", ["flops", "weight_bytes"])
-def test_unknown_work_beside_parts_without_work_is_no_zero(unknown: str) -> None:
-    attention = cost("attention", dur_ns=90, **PRODUCT | {unknown: None}, missing="KV lengths")
-    free = cost("rope", dur_ns=10, **NORM | {"weight_bytes": 0})
-    ((mfu, _, mbu, missing),) = utilization(of_steps(attention, free)).values()
-    assert (mfu, mbu) == ((None, 30) if unknown == "flops" else (20, None))
-    assert missing == "KV lengths: attention"
-
-
-@pytest.mark.slow
-def test_all_phases_name_each_part_once() -> None:
-    """Of two steps, 200 ns: only that of prefill has FLOPs whose peak is known."""
-    prefill = STEP | {"step_id": 1}
-    found = utilization(of_steps(IN_FP8, IN_BF16 | prefill, IN_FP8 | prefill))
-    missing = "peak for fp8: gate_up_proj"
-    assert found == {
-        "decode": (None, None, 30, missing),
-        "prefill": (20, 40, 60, missing),
-        "all": (10, 20, 45, missing),
-    }
-
-
-@pytest.mark.slow
-def test_a_step_that_computes_for_nobody_uses_nothing() -> None:
-    """All of its rows pad the batch: its FLOPs are known, and executed, but not useful."""
-    padded = cost("qkv_proj", dur_ns=40, **PRODUCT | {"flops": 0})
-    assert utilization(of_steps(padded)) == {"decode": (0, 40, 30, None)}

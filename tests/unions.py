@@ -73,8 +73,7 @@ def _parts(run: str, path: Path) -> list[tuple[int, int, str]]:
 def waits(run: str, path: Path) -> dict[Interval, int | None]:
     """The wait time of each operation of a file, None where it was not found on all its ranks.
 
-    Where the order tells which operations are one, it is calculated from their starts on all ranks;
-    these run on one machine, with one clock.
+    Of the runs in IN_ORDER it is calculated from the starts on all ranks, which have one clock.
     """
     if run not in IN_ORDER:
         return {
