@@ -7,7 +7,7 @@ import numpy as np
 from traceql.analysis.layers.attribution import KernelStream, Model, attributed
 from traceql.analysis.layers.forward_passes import passes
 from traceql.analysis.layers.kernel_text import Int64s, Stream
-from traceql.analysis.layers.layer_numbers import Layers, numbered
+from traceql.analysis.layers.layer_numbers import Layers, layer_count, numbered
 
 
 class Known(NamedTuple):
@@ -31,7 +31,8 @@ def stream_of(*texts: str) -> Stream:
 
 
 def layers_of(stream: Stream) -> Layers:
-    return numbered(passes(stream))
+    found = passes(stream)
+    return numbered(found, layer_count(found, None))
 
 
 def layer_of_kernels(stream: Stream) -> Int64s:

@@ -120,7 +120,7 @@ def folded_symbols(symbols: Sequence[str], names: Sequence[str]) -> str:
         _part(name) if symbol == elementwise else "-"
         for name, symbol in zip(names, symbols, strict=True)
     ]
-    return folded("".join(symbols), "".join(parts), letter("norm"), letter("unclassified"))
+    return folded("".join(symbols), "".join(parts))
 
 
 @cache

@@ -11,7 +11,7 @@ from forward_passes import run_of
 import traceql
 from traceql.analysis.classification.rules import write_rules
 from traceql.analysis.findings import catalog as finding_catalog
-from traceql.analysis.layers import families
+from traceql.analysis.layers import roles
 from traceql.errors import DefinitionInvalid, QueryInvalid
 from traceql.sql import execute
 from traceql.sql.registry import TABLE_FOLDERS
@@ -131,10 +131,10 @@ def test_a_new_finding_is_one_new_file(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_new_layer_family_is_one_new_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for family in families.FAMILIES.glob("*.toml"):
+    for family in roles.FAMILIES.glob("*.toml"):
         (tmp_path / family.name).write_text(family.read_text())
     (tmp_path / "toy.toml").write_text(FAMILY)
-    monkeypatch.setattr("traceql.analysis.layers.families.FAMILIES", tmp_path)
+    monkeypatch.setattr("traceql.analysis.layers.roles.FAMILIES", tmp_path)
     layer = [  # kernels in letters, with their roles
         ("n", "input_norm"), ("g", "qkv_proj"), ("n", "qk_norm"), ("g", "qkv_proj"), ("r", "rope"),
         ("k", "kv_write"), ("g", "kv_b_proj"), ("a", "attention"), ("g", "o_proj"),
@@ -252,10 +252,10 @@ def test_a_wrong_layer_family_is_refused_in_one_line(
     old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert old in FAMILY
-    (tmp_path / "qwen3.toml").write_text((families.FAMILIES / "qwen3.toml").read_text())
+    (tmp_path / "qwen3.toml").write_text((roles.FAMILIES / "qwen3.toml").read_text())
     (tmp_path / "toy.toml").write_text(FAMILY.replace(old, new))
-    monkeypatch.setattr("traceql.analysis.layers.families.FAMILIES", tmp_path)
+    monkeypatch.setattr("traceql.analysis.layers.roles.FAMILIES", tmp_path)
     with pytest.raises(DefinitionInvalid, match=message) as error:
-        families.families()
+        roles.families()
     assert "toy.toml" in str(error.value)
     assert "\n" not in str(error.value)

@@ -23,7 +23,7 @@ from recorded_layers import folded_letters, main_kernels, main_stream, streams
 from recordings import Recording, load_without_modules, recordings
 
 import traceql
-from traceql.analysis.layers import families
+from traceql.analysis.layers import roles
 from traceql.analysis.layers.attribution import Model, attributed
 from traceql.analysis.layers.kernel_text import Stream, Trait, letters
 
@@ -125,9 +125,9 @@ def one_family(folder: Path, recording: Recording, monkeypatch: pytest.MonkeyPat
     name = UNRELATED.get(recording.model_type, "mixtral")
     name = "qwen3" if recording.model_type == name else name
     (folder / "families").mkdir()
-    file = families.FAMILIES / f"{name}.toml"
+    file = roles.FAMILIES / f"{name}.toml"
     (folder / "families" / file.name).write_text(file.read_text())
-    monkeypatch.setattr("traceql.analysis.layers.families.FAMILIES", folder / "families")
+    monkeypatch.setattr("traceql.analysis.layers.roles.FAMILIES", folder / "families")
 
 
 def layers_and_roles(recording: Recording) -> dict[int, tuple[int | None, str | None]]:

@@ -9,7 +9,7 @@ import pytest
 from recorded_layers import Kernel, kernels, model_of
 from recordings import Recording, layers_by_module, modules_of_activities, recordings
 
-from traceql.analysis.layers.families import families
+from traceql.analysis.layers.roles import families
 
 MODEL_TYPES = {one for family in families() for one in family.model_types}
 QUICK = {"gemma2-eager", "deepseekv2-graph"}

@@ -9,7 +9,7 @@ import pytest
 from databases import rank_files
 
 import traceql
-from traceql.analysis.layers.pipeline_stages import Evidence, Held, Stage, stages
+from traceql.analysis.layers.layer_numbers import Evidence, Held, Stage, stages
 
 HELD = 18  # layers of each rank
 

@@ -1,7 +1,7 @@
 """Attributes the kernels of one rank to layers and roles, by the order of its kernels."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.analysis.layers.families import Family
 from traceql.analysis.layers.forward_passes import passes
 from traceql.analysis.layers.kernel_text import Int64s, Stream, letter
 from traceql.analysis.layers.layer_numbers import Layers, layer_count, numbered
 from traceql.analysis.layers.roles import (
+    ROLES_BY_SYMBOL,
+    Family,
     family,
     outer_spans,
     roles,
-    roles_by_symbol,
     side_stream_roles,
 )
 
@@ -92,7 +92,7 @@ def attributed(streams: Sequence[KernelStream], model: Model) -> Iterator[pa.Tab
             yield from _on_side_stream(place, found, ordinals, chosen)
 
 
-def _recognized(places: Sequence[KernelStream], configured: int | None) -> Sequence[_Recognized]:
+def _recognized(places: Sequence[KernelStream], configured: int | None) -> list[_Recognized]:
     """The streams of one rank on which layers are found.
 
     All streams run one model, so that the largest complete pass of any stream sets the number of
@@ -101,14 +101,11 @@ def _recognized(places: Sequence[KernelStream], configured: int | None) -> Seque
     segmented = [(place, passes(place.stream)) for place in places]
     counts = [layer_count(several, configured) for _, several in segmented]
     count = max((count for count in counts if count), default=None)
-    found = [
-        _Recognized(place, numbered(several, count=count, configured=configured))
-        for place, several in segmented
-    ]
+    found = [_Recognized(place, numbered(several, count)) for place, several in segmented]
     return [one for one in found if len(one.layers.start)]
 
 
-def _pass_ordinals(found: Sequence[_Recognized]) -> list[Mapping[int, int]]:
+def _pass_ordinals(found: Sequence[_Recognized]) -> list[dict[int, int]]:
     """For each stream, the number of each of its passes on the rank, in order of time."""
     begun = []
     for stream, one in enumerate(found):
@@ -118,22 +115,7 @@ def _pass_ordinals(found: Sequence[_Recognized]) -> list[Mapping[int, int]]:
     ordinals: list[dict[int, int]] = [{} for _ in found]
     for ordinal, (_, stream, number) in enumerate(sorted(begun)):
         ordinals[stream][number] = ordinal
-    return list(ordinals)
-
-
-class _Labels:
-    """A number for each role that is met; 0 for None. Numbers are faster than texts."""
-
-    def __init__(self) -> None:
-        self._number: dict[str | None, int] = {None: 0}
-
-    def numbers(self, roles: Sequence[str | None]) -> npt.NDArray[np.int32]:
-        number = self._number
-        return np.array([number.setdefault(role, len(number)) for role in roles], np.int32)
-
-    def texts(self, numbers: npt.NDArray[np.int32]) -> pa.Array:
-        """The roles of these numbers; NULL for 0."""
-        return pa.array(list(self._number), pa.string()).take(pa.array(numbers))
+    return ordinals
 
 
 class _Rows:
@@ -142,59 +124,59 @@ class _Rows:
     Attributes:
         layer: the layer of each kernel; -1 if it has none.
         in_pass: the forward pass of each kernel; -1 if it has none.
-        role: the number of each kernel's role; 0 if it has none.
+        role: the number of each kernel's role; 0 if it has none. Numbers are faster than texts.
     """
 
-    def __init__(self, place: KernelStream, labels: _Labels) -> None:
+    def __init__(self, place: KernelStream) -> None:
         total = len(place.stream.letters)
-        self._place, self._labels = place, labels
+        self._place = place
+        self._numbers: dict[str | None, int] = {None: 0}
         self.layer = np.full(total, -1, np.int32)
         self.in_pass = np.full(total, -1, np.int32)
         self.role = np.zeros(total, np.int32)
+
+    def numbers(self, roles: Iterable[str | None]) -> npt.NDArray[np.int32]:
+        """A number for each role."""
+        number = self._numbers
+        return np.array([number.setdefault(role, len(number)) for role in roles], np.int32)
 
     def tables(
         self, layers: Layers, chosen: Family | None, *, confirmed: int | None
     ) -> Iterator[pa.Table]:
         """The rows of kernels that have a layer or a role."""
         found = np.flatnonzero((self.role > 0) | (self.layer >= 0))
+        family = pa.scalar(chosen.name if chosen else None, pa.string())
+        roles = pa.array(list(self._numbers), pa.string())
         for first in range(0, len(found), _ROWS):
             rows = found[first : first + _ROWS]
-            yield self._table(rows, layers, chosen, confirmed=confirmed)
-
-    def _table(
-        self, rows: Int64s, layers: Layers, chosen: Family | None, *, confirmed: int | None
-    ) -> pa.Table:
-        layer, in_pass = (known[rows].astype(np.int64) for known in (self.layer, self.in_pass))
-        family = pa.scalar(chosen.name if chosen else None, pa.string())
-        return pa.table(
-            {
-                "id": self._place.ids[rows],
-                "rank": np.full(len(rows), self._place.rank),
-                "device": np.full(len(rows), self._place.device),
-                "stream": np.full(len(rows), self._place.number),
-                "family": pa.repeat(family, len(rows)),
-                "layers": np.full(len(rows), layers.count or 0),
-                "confirmed": pa.repeat(pa.scalar(confirmed, pa.int64()), len(rows)),
-                "pass": pa.array(in_pass, mask=in_pass < 0),
-                "layer": pa.array(layer, mask=layer < 0),
-                "role": self._labels.texts(self.role[rows]),
-            }
-        )
+            layer, in_pass = (one[rows].astype(np.int64) for one in (self.layer, self.in_pass))
+            yield pa.table(
+                {
+                    "id": self._place.ids[rows],
+                    "rank": np.full(len(rows), self._place.rank),
+                    "device": np.full(len(rows), self._place.device),
+                    "stream": np.full(len(rows), self._place.number),
+                    "family": pa.repeat(family, len(rows)),
+                    "layers": np.full(len(rows), layers.count or 0),
+                    "confirmed": pa.repeat(pa.scalar(confirmed, pa.int64()), len(rows)),
+                    "pass": pa.array(in_pass, mask=in_pass < 0),
+                    "layer": pa.array(layer, mask=layer < 0),
+                    "role": roles.take(pa.array(self.role[rows])),
+                }
+            )
 
 
 def _on_main(
     one: _Recognized, chosen: Family | None, ordinal: Mapping[int, int]
 ) -> Iterator[pa.Table]:
     """The rows of a stream on which layers are found."""
-    stream, layers = one.place.stream, one.layers
-    labels = _Labels()
-    rows = _Rows(one.place, labels)
+    stream, layers, rows = one.place.stream, one.layers, _Rows(one.place)
     by_symbol = np.zeros(128, np.int32)  # by ASCII code
-    by_symbol[list(map(ord, roles_by_symbol()))] = labels.numbers([*roles_by_symbol().values()])
+    by_symbol[list(map(ord, ROLES_BY_SYMBOL))] = rows.numbers(ROLES_BY_SYMBOL.values())
     rows.role[:] = by_symbol[stream.codes]
     for start, end, named in outer_spans(stream, layers):
-        rows.role[start:end] = labels.numbers(named)
-    numbers = {text: labels.numbers(roles(text, chosen)) for text in set(one.texts)}
+        rows.role[start:end] = rows.numbers(named)
+    numbers = {text: rows.numbers(roles(text, chosen)) for text in set(one.texts)}
     columns = (layers.start, layers.end, layers.number, layers.pass_number)
     for text, start, end, number, of in zip(
         one.texts, *(column.tolist() for column in columns), strict=True
@@ -211,56 +193,35 @@ def _on_side_stream(
     chosen: Family | None,
 ) -> Iterator[pa.Table]:
     """The rows of another stream: kernels that run within the time of a layer."""
-    labels = _Labels()
-    rows = _Rows(place, labels)
+    rows = _Rows(place)
     for one, ordinal in zip(found, ordinals, strict=True):
-        layers = one.layers
-        of = side_stream_layers(
-            place.stream.letters,
-            place.ts,
-            place.end_ts,
-            one.place.ts[layers.start],
-            _until(one.place, layers),
-        )
+        of = _layers_beside(place, one)
         inside = np.flatnonzero(of >= 0)
-        rows.layer[inside] = layers.number[of[inside]]
-        rows.in_pass[inside] = [
-            ordinal[number] for number in layers.pass_number[of[inside]].tolist()
-        ]
+        rows.layer[inside] = one.layers.number[of[inside]]
+        numbers = one.layers.pass_number[of[inside]]
+        rows.in_pass[inside] = [ordinal[number] for number in numbers.tolist()]
         for group in np.split(inside, np.flatnonzero(np.diff(of[inside])) + 1):
             text = "".join(place.stream.letters[n] for n in group.tolist())
-            rows.role[group] = labels.numbers(side_stream_roles(text))
+            rows.role[group] = rows.numbers(side_stream_roles(text))
     return rows.tables(found[0].layers, chosen, confirmed=None)
 
 
-def _until(place: KernelStream, layers: Layers) -> Int64s:
-    """Until when each layer lasts: the start of the kernel after it, or its own end, ns."""
-    after = np.minimum(layers.end, len(place.ts) - 1)
-    in_step = place.stream.step[after] == place.stream.step[layers.end - 1]
-    return np.where(
-        (layers.end < len(place.ts)) & in_step, place.ts[after], place.end_ts[layers.end - 1]
-    )
-
-
-def side_stream_layers(
-    kernels: str, ts: Int64s, end_ts: Int64s, layer_ts: Int64s, until_ts: Int64s
-) -> Int64s:
+def _layers_beside(place: KernelStream, one: _Recognized) -> Int64s:
     """The layer in whose time each kernel of another stream runs; -1 if there is none.
 
-    Args:
-        kernels: one letter per kernel of the other stream, in the order of their starts.
-        ts: the start of each kernel, ns.
-        end_ts: the end of each kernel, ns.
-        layer_ts: the start of each layer on the main stream, in their order, ns.
-        until_ts: when each layer has ended on the main stream, ns.
+    A layer lasts until the kernel after it starts in its step, or else until its own end.
     """
-    if not len(layer_ts):
-        return np.full(len(ts), -1, np.int64)
-    layer = np.searchsorted(layer_ts, ts, side="right") - 1
-    layer = np.where((layer >= 0) & (end_ts <= until_ts[layer]), layer, -1)
+    main, layers = one.place, one.layers
+    after = np.minimum(layers.end, len(main.ts) - 1)
+    in_step = main.stream.step[after] == main.stream.step[layers.end - 1]
+    until_ts = np.where(
+        (layers.end < len(main.ts)) & in_step, main.ts[after], main.end_ts[layers.end - 1]
+    )
+    layer = np.searchsorted(main.ts[layers.start], place.ts, side="right") - 1
+    layer = np.where((layer >= 0) & (place.end_ts <= until_ts[layer]), layer, -1)
     borders = np.flatnonzero(np.diff(layer)) + 1
     spans = list(pairwise([0, *borders.tolist(), len(layer)]))
-    texts = [kernels[begin:end] for begin, end in spans]
+    texts = [place.stream.letters[begin:end] for begin, end in spans]
     count = Counter(
         text for text, (begin, _) in zip(texts, spans, strict=True) if layer[begin] >= 0
     )

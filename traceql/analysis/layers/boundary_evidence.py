@@ -14,7 +14,6 @@ In some models layers begin without a norm and end with one.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from traceql.analysis.layers.kernel_text import Trait, letter, letters
@@ -75,16 +74,14 @@ def end_of_feed_forward(text: str) -> int:
     end = found.end()
     if text[end - 1] != _ACTIVATION:
         return end
-    norm = first(text[end:], NORMS)
-    until = len(text) if norm < 0 else end + norm
-    product = first(text[end:until], PRODUCTS)
-    product = end + product if product >= 0 else text.find(UNKNOWN, end, until)
-    if product < 0:
-        return -1
-    return product + 1 + text.startswith(_PRODUCT_SUM, product + 1)
+    norm = _first(text, NORMS, end)
+    until = norm if norm >= 0 else len(text)
+    product = _first(text, PRODUCTS, end, until)
+    product = product if product >= 0 else text.find(UNKNOWN, end, until)
+    return product + 1 + text.startswith(_PRODUCT_SUM, product + 1) if product >= 0 else -1
 
 
-def around_norm(text: str) -> tuple[int, int]:
+def _around_norm(text: str) -> tuple[int, int]:
     """The kernel after the MLP or the experts, and the first product after it; -1 if unknown.
 
     The norm that begins the next layer is between the two. If there is no product, it is an
@@ -93,45 +90,22 @@ def around_norm(text: str) -> tuple[int, int]:
     end = end_of_feed_forward(text)
     if end < 0:
         return -1, -1
-    if (product := first(text[end:], PRODUCT)) >= 0:
-        return end, end + product
-    norm = first(text[end:], NORMS)
-    return end, text.find(UNKNOWN, end + norm) if norm >= 0 else -1
+    product, norm = _first(text, PRODUCT, end), _first(text, NORMS, end)
+    return end, text.find(UNKNOWN, norm) if product < 0 <= norm else product
 
 
-def has_new_layer(text: str, until: int) -> bool:
-    """Whether a norm and a product are between the MLP or the experts and this kernel."""
-    end = end_of_feed_forward(text)
-    return end >= 0 and bool(_NEW_LAYER.search(text, end, until))
-
-
-def usual_norms(texts: Mapping[str, int]) -> int:
-    """How many norms are usually between the MLP or the experts and the next product.
-
-    Args:
-        texts: texts, and how often they occur.
-    """
+def _usual_norms(texts: Mapping[str, int]) -> int:
+    """How many norms these texts usually have between the MLP or the experts and a product."""
     count = Counter[int]()
     for text, times in texts.items():
-        end, product = around_norm(text)
+        end, product = _around_norm(text)
         if product >= 0:
-            count[norms_in(text[end:product])] += times
+            count[_norms_in(text[end:product])] += times
     return max(count, key=lambda norms: count[norms], default=0)
 
 
-def norms_in(text: str) -> int:
-    """The number of norms in a text."""
+def _norms_in(text: str) -> int:
     return sum(map(text.count, NORMS))
-
-
-def has_layer_twice(text: str) -> bool:
-    """Whether the text has the MLP or the experts of a layer and the attention of a later one."""
-    return bool(_LAYER_TWICE.search(text))
-
-
-def may_have_product(text: str) -> bool:
-    """Whether the text has a product, or an unclassified kernel that may be one."""
-    return bool(_MAY_BE_PRODUCT.search(text))
 
 
 def may_have_feed_forward(tail: str) -> bool:
@@ -139,9 +113,9 @@ def may_have_feed_forward(tail: str) -> bool:
 
     It may if there is a product after the projection; an unclassified kernel may be one.
     """
-    projection = first(tail, PRODUCTS)
-    after = tail[projection + 1 :] if projection >= 0 else tail[tail.find(UNKNOWN) + 1 :]
-    return may_have_product(after)
+    projection = _first(tail, PRODUCTS)
+    begin = (projection if projection >= 0 else tail.find(UNKNOWN)) + 1
+    return bool(_MAY_BE_PRODUCT.search(tail, begin))
 
 
 def shared(one: str, other: str) -> int:
@@ -155,57 +129,15 @@ def longest(tails: Iterable[str], text: str) -> int:
     return max((len(tail) for tail in tails if text.startswith(tail)), default=-1)
 
 
-def first(text: str, kinds: str) -> int:
-    """The first kernel of one of these kinds; -1 if there is none."""
-    return min((at for at in map(text.find, kinds) if at >= 0), default=-1)
+def _first(text: str, kinds: str, begin: int = 0, end: int | None = None) -> int:
+    """The first kernel of one of these kinds in a part of the text; -1 if there is none."""
+    found = (text.find(kind, begin, end) for kind in kinds)
+    return min((at for at in found if at >= 0), default=-1)
 
 
 def last(text: str, kinds: str) -> int:
     """The last kernel of one of these kinds; -1 if there is none."""
     return max(map(text.rfind, kinds))
-
-
-@dataclass(frozen=True)
-class FirstHeads:
-    """The heads of the first layers of the passes.
-
-    Attributes:
-        heads: what they may be, the most frequent first.
-        normless: whether they begin with a product and not with a norm.
-        agreed: whether several passes have them.
-    """
-
-    heads: tuple[str, ...]
-    normless: bool
-    agreed: bool
-
-
-def usual_first_heads(before: Mapping[str, int], *, norm_is_last: bool) -> FirstHeads:
-    """The heads of the first layers, as most passes have them.
-
-    Args:
-        before: the kernels from the embedding to the first anchor of a pass, and how often.
-        norm_is_last: whether layers end with a norm, so that an unclassified kernel before the
-            first product need not be one.
-    """
-    count = Counter[str]()
-    for text, times in before.items():
-        head = first_head(text)
-        if head:
-            count[head.lstrip(UNKNOWN) if norm_is_last else head] += times
-    # A head that only one pass has may be a damaged one, if other passes have another one.
-    enough = min(_ENOUGH, max(count.values(), default=0))
-    heads = [head for head, times in count.items() if times >= enough]
-    heads.sort(key=lambda head: (-count[head], head[0] not in NORMS, -len(head)))
-    if heads:
-        normless = not heads[0].startswith(_BEGINS)
-    else:
-        normless = norm_is_last or sum(before.values()) < _ENOUGH
-    return FirstHeads(
-        tuple(head for head in heads if normless or head.startswith(_BEGINS)),
-        normless,
-        enough >= _ENOUGH,
-    )
 
 
 def first_head(text: str) -> str:
@@ -214,7 +146,7 @@ def first_head(text: str) -> str:
     It begins at the last norm before the first product. If there is none, an unclassified kernel
     in its place counts as one. A head without a norm must follow the embedding directly.
     """
-    product = first(text, PRODUCT)
+    product = _first(text, PRODUCT)
     if product < 0:
         return ""
     norm = last(text[:product], NORMS)
@@ -244,11 +176,24 @@ class BoundaryEvidence:
     def __init__(
         self, texts: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int]
     ) -> None:
-        self._norms_between = usual_norms(texts)
-        self._norm_is_last = usual_norms(after) > self._norms_between
-        usual = usual_first_heads(before, norm_is_last=self._norm_is_last)
-        self.first_heads, self._normless = usual.heads, usual.normless
-        self._agreed = usual.agreed
+        self._norms_between = _usual_norms(texts)
+        self._norm_is_last = _usual_norms(after) > self._norms_between
+        count = Counter[str]()
+        for text, times in before.items():
+            if head := first_head(text):
+                # If layers end with a norm, an unclassified kernel need not be one.
+                count[head.lstrip(UNKNOWN) if self._norm_is_last else head] += times
+        # A head that only one pass has may be a damaged one, if other passes have another one.
+        enough = min(_ENOUGH, max(count.values(), default=0))
+        self._agreed = enough >= _ENOUGH
+        found = [head for head, times in count.items() if times >= enough]
+        found.sort(key=lambda head: (-count[head], head[0] not in NORMS, -len(head)))
+        # Whether layers begin with a product and not with a norm.
+        if found:
+            self._normless = not found[0].startswith(_BEGINS)
+        else:
+            self._normless = self._norm_is_last or sum(before.values()) < _ENOUGH
+        self.first_heads = [h for h in found if self._normless or h.startswith(_BEGINS)]
         self.heads = Counter[str]()
         self.tails = Counter[str]()
 
@@ -268,19 +213,24 @@ class BoundaryEvidence:
         If there is no other evidence, its head is that of the first layer, with one unknown kernel.
         """
         place = self.place(text)
-        unknown = self._by_head_with_unknown(text) if place < 0 else -1
-        return unknown if _may_begin(text, unknown) else place
+        for head in self.first_heads if place < 0 else ():
+            begin = len(text) - len(head)
+            own = text[max(begin, 0) :]
+            differ = [kernel for kernel, other in zip(own, head, strict=False) if kernel != other]
+            if begin >= 0 and differ == [UNKNOWN]:
+                return begin if _may_begin(text, begin) else -1
+        return place
 
     def by_feed_forward(self, text: str) -> int:
         """Where what follows the MLP or the experts begins; -1 if that is unknown."""
-        end, product = around_norm(text)
+        end, product = _around_norm(text)
         if product < 0:
             return -1
         between = text[end:product].rstrip(HELPERS)
         if self._normless:
             return end + len(between)
         norm = last(between, NORMS)
-        if unknown := between.count(UNKNOWN, max(first(between, NORMS), 0)):
+        if unknown := between.count(UNKNOWN, max(_first(between, NORMS), 0)):
             # It may be the norm, unless there is another one.
             is_norm = norm < 0 and unknown == 1 and between.endswith(UNKNOWN)
             norm = len(between) - 1 if is_norm else -1
@@ -288,7 +238,7 @@ class BoundaryEvidence:
 
     def cut_around_unknown(self, text: str) -> Cut | None:
         """The cut of a text whose norm is unknown: kernels that may be it belong to no layer."""
-        end, product = around_norm(text)
+        end, product = _around_norm(text)
         between = text[max(end, 0) : max(product, 0)]
         return Cut(end, product, True) if UNKNOWN in between and _may_begin(text, product) else None
 
@@ -301,8 +251,8 @@ class BoundaryEvidence:
         """
         if self._normless and not self._norm_is_last:
             end = 1 + last(text[:place], PRODUCTS)
-            norm = first(text[end:place], NORMS)
-            place = end + norm if norm >= 0 else place
+            norm = _first(text, NORMS, end, place)
+            place = norm if norm >= 0 else place
         sure = max(len(text[:place].rstrip(LIGHT + UNKNOWN)), end_of_feed_forward(text))
         return sure if UNKNOWN in text[sure:place] else place
 
@@ -313,7 +263,7 @@ class BoundaryEvidence:
         any product may.
         """
         end = end_of_feed_forward(text)
-        is_only_norm = end < 0 or norms_in(text[end : place + 1]) < 2
+        is_only_norm = end < 0 or _norms_in(text[end : place + 1]) < 2
         is_only_norm = is_only_norm and not self._normless
         return is_only_norm or text[place:] in self.heads or text[place:] in self.first_heads
 
@@ -323,14 +273,14 @@ class BoundaryEvidence:
         As many norms are before it as usually belong to the tail of a layer.
         """
         # The rows of the logits are looked up before the product that makes them.
-        end, product = around_norm(text.replace(LOOKUP, PRODUCT))
+        end, product = _around_norm(text.replace(LOOKUP, PRODUCT))
         norms = [at for at in range(end, product) if text[at] in NORMS] if product >= 0 else []
         before = self._norms_between - (not (self._normless and self._norm_is_last))
         place = norms[min(max(before, 0), len(norms) - 1)] if norms else -1
         # An unclassified kernel may be a norm too.
         if UNKNOWN in text[end : max(place, end)]:
             place = text.index(UNKNOWN, end)
-        return -1 if has_layer_twice(text[: max(place, 0)]) else place
+        return -1 if _LAYER_TWICE.search(text[: max(place, 0)]) else place
 
     def _most_likely(self, text: str) -> int:
         for head in self.first_heads:
@@ -338,23 +288,12 @@ class BoundaryEvidence:
             # After a norm or another unclassified kernel, one that is may be something else.
             unclear = head[0] == UNKNOWN and text[place - 1] in NORMS + UNKNOWN
             # One pass alone may lack the first projection. Then its head seems to begin later.
-            unclear = unclear or (not self._agreed and has_new_layer(text, place))
+            end = end_of_feed_forward(text) if not self._agreed else -1
+            unclear = unclear or (end >= 0 and bool(_NEW_LAYER.search(text, end, place)))
             if text.endswith(head) and place > 0 and not unclear:
                 return place
         place = self.by_feed_forward(text)
         return place if place >= 0 else self._by_known_ends(text)
-
-    def _by_head_with_unknown(self, text: str) -> int:
-        """Where the second layer begins, if its head is that of the first one but for one kernel.
-
-        That kernel is unclassified; -1 if there is no such head.
-        """
-        for head in self.first_heads:
-            own = text[-len(head) :]
-            differ = [kernel for kernel, other in zip(own, head, strict=False) if kernel != other]
-            if len(own) == len(head) and differ == [UNKNOWN]:
-                return len(text) - len(head)
-        return -1
 
     def _by_known_ends(self, text: str) -> int:
         tails = [
@@ -371,4 +310,5 @@ class BoundaryEvidence:
 
 def _may_begin(text: str, place: int) -> bool:
     """Whether a place is known, and the kernels before it may be the tail of one layer."""
-    return may_have_product(text[: max(place, 0)]) and not has_layer_twice(text)
+    tail = text[: max(place, 0)]
+    return bool(_MAY_BE_PRODUCT.search(tail)) and not _LAYER_TWICE.search(tail)

@@ -6,7 +6,6 @@ state-space model, the update of a state. Kernels of both kinds in one layer mak
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -43,38 +42,17 @@ _MAY_BE_LOGITS = re.compile(f"[{PRODUCT}{UNKNOWN}]")
 _RECURS = 3
 
 
-@dataclass(frozen=True)
-class Anchors:
-    """The anchors of a stream, in its order.
-
-    Attributes:
-        first: the first kernel of each anchor.
-        last: the last kernel of each anchor; the same one unless several kernels make the anchor.
-    """
-
-    first: Int64s
-    last: Int64s
-
-
-def anchors(stream: Stream) -> Anchors:
-    """All anchors of a stream."""
+def _anchors(stream: Stream) -> tuple[Int64s, Int64s]:
+    """The first and the last kernel of each anchor; one kernel, unless several make the anchor."""
     at = stream.positions(_ANCHORS)
     if not len(at):
-        return Anchors(at, at)
-    begins = np.append(True, ~_in_one_layer(stream, at))
-    ends = np.append(begins[1:], True)
-    return Anchors(at[begins], at[ends])
-
-
-def _in_one_layer(stream: Stream, at: Int64s) -> npt.NDArray[np.bool_]:
-    """Whether each of these kernels and the next one belong to the same layer."""
-    first_state = _first_state(stream, at)
-    same_step = np.diff(stream.step[at]) == 0
-    found = np.zeros(len(at) - 1, np.bool_)
-    places = at.tolist()
-    for n in np.flatnonzero(same_step).tolist():
-        found[n] = _same_layer(stream.letters[places[n] : places[n + 1] + 1], first_state)
-    return found
+        return at, at
+    first_state, places = _first_state(stream, at), at.tolist()
+    begins = np.append(True, np.diff(stream.step[at]) != 0)
+    for n in np.flatnonzero(~begins).tolist():
+        text = stream.letters[places[n - 1] : places[n] + 1]
+        begins[n] = not _same_layer(text, first_state)
+    return at[begins], at[np.append(begins[1:], True)]
 
 
 @lru_cache(maxsize=4096)
@@ -191,37 +169,37 @@ def passes(stream: Stream) -> list[Pass]:
     # A norm of several kernels is one here, however many kernels it has.
     kept = np.flatnonzero(stream.codes != ord(CONTINUED))
     condensed = Stream("".join(stream.letters.split(CONTINUED)), stream.step[kept])
-    found = anchors(condensed)
-    if not len(found.first):
+    first, last = _anchors(condensed)
+    if not len(first):
         return []
     place = np.append(kept, len(stream.letters))
-    return [one.placed(place) for one in _Segmentation(condensed, found).passes()]
+    return [one.placed(place) for one in _Segmentation(condensed, first, last).passes()]
 
 
 @dataclass(frozen=True)
 class _Segmentation:
-    """The anchors of a stream and the kernels between them."""
+    """A stream and its anchors: the first and the last kernel of each."""
 
     stream: Stream
-    anchors: Anchors
+    first: Int64s
+    last: Int64s
 
     @cached_property
     def between(self) -> list[str]:
         """The kernels between each anchor and the next one."""
-        last, first = self.anchors.last[:-1], self.anchors.first[1:]
-        return self.stream.texts((last + 1).tolist(), first.tolist())
+        return self.stream.texts((self.last[:-1] + 1).tolist(), self.first[1:].tolist())
 
     @cached_property
     def inside(self) -> set[str]:
         """The kinds of kernels that recur within a step's layers, but for sampling."""
-        steps = self.stream.step[self.anchors.first[:-1]].tolist()
+        steps = self.stream.step[self.first[:-1]].tolist()
         often = Counter(zip(steps, self.between, strict=True))
         # Without steps, even the kernels between two passes recur.
-        enough = {step: _RECURS if step >= 0 else len(self.between) / 2 for step in set(steps)}
+        without_step = len(self.between) / 2
         found = {
             kernel
             for (step, text), count in often.items()
-            if count >= enough[step]
+            if count >= (_RECURS if step >= 0 else without_step)
             for kernel in text
         }
         return found - set(_SAMPLING)
@@ -252,32 +230,59 @@ class _Segmentation:
     @cached_property
     def bounds(self) -> list[tuple[int, int]]:
         """The first anchor of each pass, and the one after its last."""
-        separated = np.diff(self.stream.step[self.anchors.first]) != 0
+        separated = np.diff(self.stream.step[self.first]) != 0
         separates = {text: self.separates(text) for text in set(self.between)}
         separated |= np.array([separates[text] for text in self.between], np.bool_)
         ends = np.flatnonzero(separated) + 1
-        return list(pairwise([0, *ends.tolist(), len(self.anchors.first)]))
+        return list(pairwise([0, *ends.tolist(), len(self.first)]))
+
+    @cached_property
+    def before(self) -> list[str]:
+        """The kernels before the first anchor of each pass, from the last border or its step on."""
+        found = []
+        for begin, _ in self.bounds:
+            at = int(self.first[begin])
+            low = max(self.stream.step_bounds(at)[0], int(self.last[begin - 1]) + 1 if begin else 0)
+            text = self.stream.letters[low:at]
+            end = _FEED_FORWARD.match(text)
+            # The border itself stays, as evidence that the layers begin after it.
+            found.append(text[max(self.borders(text), default=end.end() if end else 0) :])
+        return found
+
+    @cached_property
+    def after(self) -> list[str]:
+        """The kernels after the last anchor of each pass, to the first border or its step's end."""
+        found = []
+        for _, end in self.bounds:
+            at = int(self.last[end - 1])
+            text = self.stream.letters[at + 1 : self.stream.step_bounds(at)[1]]
+            if end < len(self.first):
+                text = text[: int(self.first[end]) - at - 1]
+            found.append(text[: min(self.borders(text), default=len(text)) + 1])
+        return found
+
+    @cached_property
+    def begun(self) -> Counter[str]:
+        """How often passes begin with the same kernels, as far as their beginning is there."""
+        begun = Counter(text for text in self.before[1:] if _OUTSIDE.search(text))
+        if _BEGINNINGS.search(self.before[0]):
+            begun[self.before[0]] += 1
+        return begun
+
+    @cached_property
+    def ended(self) -> Counter[str]:
+        """How often passes end with the same kernels, from the last anchor on."""
+        return Counter(self.after)
+
+    @cached_property
+    def cuts(self) -> Cuts:
+        inner = (text for begin, end in self.bounds for text in self.between[begin : end - 1])
+        return Cuts(Counter(inner), self.begun, self.ended)
 
     def passes(self) -> list[Pass]:
-        before = [self._before(begin) for begin, _ in self.bounds]
-        after = [self._after(end) for _, end in self.bounds]
-        texts = Counter(
-            text for begin, end in self.bounds for text in self.between[begin : end - 1]
-        )
-        begun = Counter(text for text in before[1:] if _OUTSIDE.search(text))
-        if _BEGINNINGS.search(before[0]):
-            begun[before[0]] += 1
-        cuts = Cuts(texts, begun, Counter(after))
-        if not cuts.is_certain:
+        if not self.cuts.is_certain:
             return []
-        found = [
-            self._pass(cuts, bounds, before[n], after[n], n == 0, n == len(self.bounds) - 1)
-            for n, bounds in enumerate(self.bounds)
-        ]
-        return self._compared(_with_certain_begins(found))
-
-    def _compared(self, found: Sequence[Pass]) -> list[Pass]:
-        """The passes, in which repeated layers are noted."""
+        found = [self._pass(n) for n in range(len(self.bounds))]
         texts = [
             [
                 self.stream.letters[start:end] if start >= 0 and end >= 0 else None
@@ -286,119 +291,96 @@ class _Segmentation:
             for one in found
         ]
         count = Counter(text for several in texts for text in several)
+        # A pass that follows another one in its step begins only where that one ends.
+        splits = [one.step == other.step and not one.ends for one, other in pairwise(found)]
         return [
             replace(
-                one, repeated=np.array([text is not None and count[text] > 1 for text in several])
+                one,
+                begins=one.begins and not is_split,
+                repeated=np.array([text is not None and count[text] > 1 for text in several]),
             )
-            for one, several in zip(found, texts, strict=True)
+            for one, several, is_split in zip(found, texts, [False, *splits], strict=True)
         ]
 
-    def _before(self, begin: int) -> str:
-        """The kernels before the first anchor of a pass, from the last border or its step on."""
-        at = int(self.anchors.first[begin])
-        low = self.stream.step_bounds(at)[0]
-        if begin:
-            low = max(low, int(self.anchors.last[begin - 1]) + 1)
-        text = self.stream.letters[low:at]
-        found = _FEED_FORWARD.match(text)
-        # The border itself stays, as evidence that the layers begin after it.
-        return text[max(self.borders(text), default=found.end() if found else 0) :]
+    def _pass(self, n: int) -> Pass:
+        """A pass, as if no layer were repeated."""
+        begin, end = self.bounds[n]
+        before, after = self.before[n], self.after[n]
+        texts = self.between[begin : end - 1]
+        inner = [self.cuts.between[text] for text in texts]
+        tails = {
+            text[: cut.tail]
+            for text, cut in zip(texts, inner, strict=True)
+            if cut.joined and cut.tail == cut.head
+        }
+        head, tail = self.cuts.before(before), self.cuts.after(after, tails)
+        start, finish = np.full((2, end - begin), -1, np.int64)
+        if head >= 0:
+            start[0] = int(self.first[begin]) - (len(before) - head)
+        if tail >= 0:
+            finish[-1] = int(self.last[end - 1]) + 1 + tail
+        for place, cut in enumerate(inner):
+            after_anchor = int(self.last[begin + place]) + 1
+            if cut.tail >= 0:
+                finish[place] = after_anchor + cut.tail
+            if cut.head >= 0:
+                start[place + 1] = after_anchor + cut.head
+        return Pass(
+            step=int(self.stream.step[self.first[begin]]),
+            start=start,
+            end=finish,
+            joined=np.array([cut.joined for cut in inner], np.bool_),
+            whole=all(cut.whole for cut in inner),
+            repeated=np.zeros(end - begin, np.bool_),
+            first=n == 0,
+            last=n == len(self.bounds) - 1,
+            begins=self._has_begin(n, head),
+            ends=self._has_end(n, tail),
+        )
 
-    def _has_begin(self, cuts: Cuts, begin: int, before: str, head: int, first: bool) -> bool:
-        """Whether what precedes the layers of a pass is there."""
+    def _has_begin(self, n: int, head: int) -> bool:
+        """Whether what precedes the layers of a pass is there, and no part of a layer in it.
+
+        Args:
+            head: where its first layer begins in `before`; -1 if that is unknown.
+        """
+        before = self.before[n]
+        is_usual = self.begun[before] > 1
         if head < 0:
-            return cuts.is_usual_begin(before)
-        at = int(self.anchors.first[begin])
+            return is_usual
+        at = int(self.first[self.bounds[n][0]])
         low = self.stream.step_bounds(at)[0]
-        from_step_start = at - len(before) == low
-        if not _begins(before[:head], from_step_start and not first):
+        has_step_start = at - len(before) == low and n > 0
+        text = before[:head]
+        last = max((found.end() for found in _BEGINNINGS.finditer(text)), default=0)
+        if not (_OUTSIDE if has_step_start else _BEGINNINGS).search(text) or _INSIDE.search(
+            text[last:]
+        ):
             return False
-        if not first or cuts.is_usual_begin(before):
+        if n > 0 or is_usual:
             return True
         # The recording may have begun within a layer.
         outside = self.stream.letters[low : at - len(before) + head]
         return bool(_BEFORE_PASS.search(outside)) and not _INSIDE.search(outside)
 
-    def _after(self, end: int) -> str:
-        """The kernels after the last anchor of a pass, to the first border or its step's end."""
-        at = int(self.anchors.last[end - 1])
-        high = self.stream.step_bounds(at)[1]
-        if end < len(self.anchors.first):
-            high = min(high, int(self.anchors.first[end]))
-        text = self.stream.letters[at + 1 : high]
-        borders = self.borders(text)
-        return text[: borders[0] + 1] if borders else text
+    def _has_end(self, n: int, tail: int) -> bool:
+        """Whether what follows the layers of a pass is there, and no part of a layer in it.
 
-    def _pass(
-        self, cuts: Cuts, bounds: tuple[int, int], before: str, after: str, first: bool, last: bool
-    ) -> Pass:
-        begin, end = bounds
-        inner = [cuts.between(text) for text in self.between[begin : end - 1]]
-        tails = {
-            text[: cut.tail]
-            for text, cut in zip(self.between[begin : end - 1], inner, strict=True)
-            if cut.joined and cut.tail == cut.head
-        }
-        head, tail = cuts.before(before), cuts.after(after, tails)
-        begins = self._has_begin(cuts, begin, before, head, first)
-        ends = _has_end(cuts, after, tail, last)
-        start = np.full(end - begin, -1, np.int64)
-        finish = np.full(end - begin, -1, np.int64)
-        if head >= 0:
-            start[0] = int(self.anchors.first[begin]) - (len(before) - head)
-        if tail >= 0:
-            finish[-1] = int(self.anchors.last[end - 1]) + 1 + tail
-        for n, cut in enumerate(inner):
-            after_anchor = int(self.anchors.last[begin + n]) + 1
-            if cut.tail >= 0:
-                finish[n] = after_anchor + cut.tail
-            if cut.head >= 0:
-                start[n + 1] = after_anchor + cut.head
-        joined = np.array([cut.joined for cut in inner], np.bool_)
-        repeated = np.zeros(end - begin, np.bool_)
-        step = int(self.stream.step[self.anchors.first[begin]])
-        whole = all(cut.whole for cut in inner)
-        return Pass(step, start, finish, joined, whole, repeated, first, last, begins, ends)
+        The final norm and the logits look like the beginning of a layer. So sampling, the gathering
+        of logits or something else that is no part of a layer must follow them. Without logits,
+        only an exchange with another pipeline stage ends a pass.
 
-
-def _with_certain_begins(found: Sequence[Pass]) -> list[Pass]:
-    """The passes; one that follows another in its step begins only where that one ends."""
-    is_split = [one.step == other.step and not one.ends for one, other in pairwise(found)]
-    return [
-        replace(one, begins=False) if split else one
-        for one, split in zip(found, [False, *is_split], strict=True)
-    ]
-
-
-def _has_end(cuts: Cuts, after: str, tail: int, last: bool) -> bool:
-    """Whether what follows the layers of a pass is there."""
-    if tail < 0:
-        return cuts.is_usual_end(after) and bool(_BEGINNINGS.search(after))
-    return _ends(after[tail:], cuts.follows_layers(after[tail:]) and not last)
-
-
-def _begins(outside: str, whole: bool) -> bool:
-    """Whether these kernels come before the layers of a pass, and no part of a layer is there.
-
-    Args:
-        whole: whether they are all that the step has before the layers.
-    """
-    evidence = _OUTSIDE if whole else _BEGINNINGS
-    last = max((found.end() for found in _BEGINNINGS.finditer(outside)), default=0)
-    return bool(evidence.search(outside)) and not _INSIDE.search(outside[last:])
-
-
-def _ends(outside: str, usual: bool) -> bool:
-    """Whether these kernels follow the layers of a pass, and no part of a layer is among them.
-
-    The final norm and the logits look like the beginning of a layer. So sampling, the gathering of
-    logits or something else that is no part of a layer must follow them. Without logits, only
-    an exchange with another pipeline stage ends a pass.
-
-    Args:
-        usual: whether the same kernels follow the layers of other passes.
-    """
-    if _INSIDE.search(outside):
-        return False
-    has_logits = _MAY_BE_LOGITS.search(outside) and _BEGINNINGS.search(outside)
-    return usual or bool(has_logits or _STAGE_END in outside or _GATHERED_LOGITS.match(outside))
+        Args:
+            tail: the number of kernels of its last layer in `after`; -1 if that is unknown.
+        """
+        after = self.after[n]
+        if tail < 0:
+            return self.ended[after] > 1 and bool(_BEGINNINGS.search(after))
+        outside = after[tail:]
+        if _INSIDE.search(outside):
+            return False
+        is_usual = self.cuts.follows_layers(outside) and n < len(self.bounds) - 1
+        has_logits = _MAY_BE_LOGITS.search(outside) and _BEGINNINGS.search(outside)
+        return is_usual or bool(
+            has_logits or _STAGE_END in outside or _GATHERED_LOGITS.match(outside)
+        )

@@ -20,9 +20,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import StrEnum, auto
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,26 +52,16 @@ _MUCH_LESS = 1 / 4
 
 
 class Trait(StrEnum):
-    """A property of a symbol's kernels.
+    """A property of a symbol's kernels."""
 
-    BETWEEN_PASSES: they separate two forward passes of a step.
-    OUTSIDE_LAYERS: one of them comes directly before the first layer of a pass.
-    INSIDE_LAYERS: they run only in layers.
-    ANCHORS_LAYER: they run once in every layer that has attention or a state.
-    FEED_FORWARD: they run only in the MLP or the experts of a layer.
-    MOVES_DATA: they prepare input before the layers, and belong to sampling after them.
-    DOES_WORK: they do the work of their role; other kernels of the role only help.
-    OPTIONAL: one layer may have them and another layer may not.
-    """
-
-    BETWEEN_PASSES = "between_passes"
-    OUTSIDE_LAYERS = "outside_layers"
-    INSIDE_LAYERS = "inside_layers"
-    ANCHORS_LAYER = "anchors_layer"
-    FEED_FORWARD = "feed_forward"
-    MOVES_DATA = "moves_data"
-    DOES_WORK = "does_work"
-    OPTIONAL = "optional"
+    BETWEEN_PASSES = auto()  # they separate two forward passes of a step
+    OUTSIDE_LAYERS = auto()  # one of them comes directly before the first layer of a pass
+    INSIDE_LAYERS = auto()  # they run only in layers
+    ANCHORS_LAYER = auto()  # they run once in every layer that has attention or a state
+    FEED_FORWARD = auto()  # they run only in the MLP or the experts of a layer
+    MOVES_DATA = auto()  # they prepare input before the layers, and sample after them
+    DOES_WORK = auto()  # they do the work of their role; other kernels of the role only help
+    OPTIONAL = auto()  # one layer may have them and another layer may not
 
 
 @dataclass(frozen=True)
@@ -90,18 +81,11 @@ class Symbol:
 def symbols() -> tuple[Symbol, ...]:
     """All symbols, in the order in which their patterns are tried."""
     with _FILE.open(newline="", encoding="utf-8") as file:
-        return tuple(
-            Symbol(
-                row["letter"],
-                row["name"],
-                row["category"],
-                row["pattern"],
-                frozenset(map(Trait, row["traits"].split())),
-                row["role_outside_layers"] or None,
-                row["note"],
-            )
-            for row in csv.DictReader(file)
-        )
+        rows: list[dict[str, Any]] = list(csv.DictReader(file))
+    for row in rows:
+        row["traits"] = frozenset(map(Trait, row["traits"].split()))
+        row["role_outside_layers"] = row["role_outside_layers"] or None
+    return tuple(Symbol(**row) for row in rows)
 
 
 @cache
@@ -160,15 +144,14 @@ class Stream:
         return np.frombuffer(self.letters.encode("ascii"), np.uint8)
 
     @cached_property
-    def _step_starts(self) -> Int64s:
-        return np.append(0, np.flatnonzero(np.diff(self.step)) + 1)
+    def step_borders(self) -> Int64s:
+        """The first kernel of each step, and the number of kernels."""
+        return np.concatenate(([0], np.flatnonzero(np.diff(self.step)) + 1, [len(self.step)]))
 
     def step_bounds(self, at: int) -> tuple[int, int]:
         """The step that the kernel `at` is in: its first kernel, and the kernel after its last."""
-        place = int(np.searchsorted(self._step_starts, at, side="right"))
-        starts = self._step_starts
-        end = int(starts[place]) if place < len(starts) else len(self.letters)
-        return int(starts[place - 1]), end
+        place = int(np.searchsorted(self.step_borders, at, side="right"))
+        return int(self.step_borders[place - 1]), int(self.step_borders[place])
 
     def positions(self, letters: str) -> Int64s:
         """The kernels that have one of these letters."""
@@ -186,38 +169,44 @@ def parts_of_norms(names: Iterable[str]) -> Mapping[str, str]:
     return parts if _NEEDED.search("".join(parts.values())) else {}
 
 
-def folded(letters: str, parts: str, norm: str, unknown: str) -> str:
+def folded(letters: str, parts: str) -> str:
     """The letters of kernels, in which each norm of several kernels has the letter of a norm.
 
     Where kernels are missing in norms or others are among them, it is uncertain which of two
     adjacent norms a kernel belongs to. Such norms are unknown kernels.
 
     Args:
-        letters: one letter per kernel.
         parts: for each kernel, the letter of `part`; `-` for all that are not elementwise.
-        norm: the letter of a norm.
-        unknown: the letter of an unclassified kernel.
     """
     if not _NEEDED.search(parts):
         return letters
+    norm, unknown = letter("norm"), letter("unclassified")
     if unknown in letters:
-        kernels = zip(letters, parts, strict=True)
-        parts = "".join(_UNKNOWN if kernel == unknown else part for kernel, part in kernels)
+        pairs = zip(letters, parts, strict=True)
+        parts = "".join(_UNKNOWN if kernel == unknown else part for kernel, part in pairs)
     runs = Counter(_RUN.findall(parts))
-    if not runs:
-        return letters
-    frequent = _frequent(runs)
+    enough = max(runs.values(), default=0) * _MUCH_LESS
+    frequent = {run for run, count in runs.items() if count > enough or count >= _OFTEN}
     leads = {found["lead"] for run in frequent for found in _NORM.finditer(run)}
-    pieces: list[str] = []
-    end = 0
+    kernels = list(letters)
     for run in _RUN.finditer(parts):
-        pieces.append(letters[end : run.start()])
-        end = run.end()
-        text = letters[run.start() : end]
-        whole = len(text) if run[0] in frequent else _surely_norm(run[0], leads)
-        begin = len(text) - whole
-        pieces += [unknown * begin, _with_norms(text[begin:], run[0][begin:], norm)]
-    return "".join([*pieces, letters[end:]])
+        begin = run.start() + (0 if run[0] in frequent else _sure_begin(run[0], leads))
+        kernels[run.start() : begin] = unknown * (begin - run.start())
+        for found in _NORM.finditer(parts, begin, run.end()):
+            kernels[found.start() : found.end()] = norm + CONTINUED * (len(found[0]) - 1)
+    return "".join(kernels)
+
+
+def _sure_begin(run: str, leads: Collection[str]) -> int:
+    """From which of its kernels on a rare run surely is a norm and what follows.
+
+    It is one if it has one norm. Copies and sums before it may be something else, unless norms of
+    frequent runs begin with the same ones.
+    """
+    found = _NORM.search(run)
+    if not found or _NEEDED.search(run[: found.start()] + run[found.end() :]):
+        return len(run)
+    return found.start() if found["lead"] in leads else found.end("lead")
 
 
 def expanded(text: str, roles: Sequence[str | None]) -> tuple[str | None, ...]:
@@ -227,30 +216,3 @@ def expanded(text: str, roles: Sequence[str | None]) -> tuple[str | None, ...]:
     for kernel in text:
         found.append(found[-1] if kernel == CONTINUED and found else next(given, None))
     return tuple(found)
-
-
-def _frequent(runs: Mapping[str, int]) -> Collection[str]:
-    """The runs that occur too often to be damage."""
-    enough = max(runs.values()) * _MUCH_LESS
-    return {run for run, count in runs.items() if count > enough or count >= _OFTEN}
-
-
-def _surely_norm(run: str, leads: Collection[str]) -> int:
-    """The number of kernels of a rare run, from its end, that surely are a norm and what follows.
-
-    They are if the run has one norm. Copies and sums before it may be something else, unless norms
-    of frequent runs begin with the same ones.
-    """
-    found = _NORM.search(run)
-    if not found or _NEEDED.search(run[: found.start()] + run[found.end() :]):
-        return 0
-    begin = found.start() if found["lead"] in leads else found.end("lead")
-    return len(run) - begin
-
-
-def _with_norms(text: str, parts: str, norm: str) -> str:
-    """The letters of a run, in which each norm is one kernel and what continues it."""
-    kernels = list(text)
-    for found in _NORM.finditer(parts):
-        kernels[found.start() : found.end()] = norm + CONTINUED * (len(found[0]) - 1)
-    return "".join(kernels)

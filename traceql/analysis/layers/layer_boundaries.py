@@ -8,6 +8,7 @@ it, from either end, is certain.
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from itertools import product
 
 from traceql.analysis.layers.boundary_evidence import (
     LOOKUP,
@@ -43,52 +44,11 @@ MUCH_LONGER = 1.3
 _SOME = 0.05
 
 
-def contains_another(text: str, intact: Mapping[str, Cut], count: Mapping[str, int]) -> bool:
-    """Whether the text begins with a whole tail and ends with a whole head of a shorter one.
-
-    Then a layer is missing in between, or its anchor.
-
-    Args:
-        intact: the cuts of intact texts.
-        count: how often each text occurs.
-    """
-    return any(
-        len(text) > MUCH_LONGER * len(known)
-        and count[known] > count[text]
-        and text.startswith(known[: cut.tail])
-        and text.endswith(known[cut.head :])
-        for known, cut in intact.items()
-    )
-
-
-def has_hidden_layer(text: str, tails: Collection[str], heads: Collection[str]) -> bool:
-    """Whether the text is a tail, a whole layer without its anchor, and a head.
-
-    Args:
-        tails: what layers end with after their anchor.
-        heads: what layers begin with before their anchor.
-    """
-    middles = {
-        text[len(tail) : len(text) - len(head)]
-        for tail in tails
-        for head in heads
-        if len(tail) + len(head) < len(text) and text.startswith(tail) and text.endswith(head)
-    }
-    return any(
-        middle.startswith(head) and middle.endswith(tail)
-        for middle in middles
-        for head in heads
-        for tail in tails
-        if len(head) + len(tail) <= len(middle) <= len(head) + len(tail) + _ANCHOR
-    )
-
-
-def is_another_kind(text: str, place: int, known: str, cut: Cut, heads: Collection[str]) -> bool:
+def _is_another_kind(text: str, place: int, known: str, cut: Cut, heads: Collection[str]) -> bool:
     """Whether a text differs from a known one in a whole part: attention, or the MLP or experts.
 
     Args:
         place: where the second layer of the text begins.
-        cut: the cut of the known text.
         heads: heads that several layers have.
     """
     tail, other = text[:place], known[: cut.tail]
@@ -102,24 +62,6 @@ def is_another_kind(text: str, place: int, known: str, cut: Cut, heads: Collecti
     same_attention = shared(tail, other) > norm and end_of_feed_forward(tail[norm:]) >= 0
     same_feed_forward = tail.endswith(other[norm:]) and PRODUCT in tail[: norm - len(other)]
     return norm >= 0 and (same_attention or same_feed_forward)
-
-
-def damaged(text: str, intact: Mapping[str, Cut], count: Mapping[str, int]) -> Cut | None:
-    """The cut of a text that a frequent one became by damage; None if none is like it.
-
-    Args:
-        intact: the cuts of intact texts.
-        count: how often each text occurs.
-    """
-    best, found = _LIKE, None
-    for known, cut in intact.items():
-        if count[known] < _OFTEN * count[text]:
-            continue
-        begin, end = shared(text, known), shared(text[::-1], known[::-1])
-        like = min(begin + end, len(text), len(known)) / len(known)
-        if like > best:
-            best, found = like, _damaged_cut(text, known, cut, begin, end)
-    return found
 
 
 def _damaged_cut(text: str, known: str, cut: Cut, begin: int, end: int) -> Cut:
@@ -151,14 +93,17 @@ class Cuts:
         texts: the kernels between the anchors of two layers of a pass, and how often they occur.
         before: the kernels from the embedding to the first anchor of a pass, and how often.
         after: the kernels from the last anchor of a pass to sampling, and how often.
+
+    Attributes:
+        between: the cut of each text between two anchors.
     """
 
     def __init__(
         self, texts: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int]
     ) -> None:
-        self._count, self._before, self._after = texts, before, after
+        self._count = texts
         self._evidence = BoundaryEvidence(texts, before, after)
-        self._cuts: dict[str, Cut] = {}
+        self.between: dict[str, Cut] = {}
         self._intact: dict[str, Cut] = {}
         self._learn()
         self._rest = Counter[str]()
@@ -177,10 +122,6 @@ class Cuts:
         tails = self._evidence.tails
         alone = sum(n for tail, n in tails.items() if not may_have_feed_forward(tail))
         return not _SOME < alone / max(tails.total(), 1) < 1 - _SOME
-
-    def between(self, text: str) -> Cut:
-        """The cut of a text between two anchors."""
-        return self._cuts[text]
 
     def before(self, text: str) -> int:
         """The first kernel of the first layer in the kernels before its anchor; -1 if unknown."""
@@ -216,14 +157,6 @@ class Cuts:
             return -1
         return size if self._rest.total() > 1 else size - 1
 
-    def is_usual_begin(self, text: str) -> bool:
-        """Whether several passes begin with the same kernels, up to the first anchor."""
-        return self._before.get(text, 0) > 1
-
-    def is_usual_end(self, text: str) -> bool:
-        """Whether several passes end with the same kernels, from the last anchor on."""
-        return self._after.get(text, 0) > 1
-
     def follows_layers(self, text: str) -> bool:
         """Whether the same kernels follow the layers of several passes."""
         return self._rest[text] > 1
@@ -238,39 +171,68 @@ class Cuts:
         """Cuts the frequent texts first, since the others are compared with them."""
         rest: list[str] = []
         for text in sorted(self._count, key=lambda t: (-self._count[t], t)):
-            is_frequent = self._count[text] > 1
-            if not (is_frequent and self._cut_frequent(text)):
+            if self._count[text] < 2 or self._contains_another(text):
+                rest.append(text)
+            elif (place := self._evidence.begin_with_unknown(text)) >= 0:
+                self._keep(text, Cut(self._evidence.certain_end(text, place), place, True))
+            elif around := self._evidence.cut_around_unknown(text):
+                self.between[text] = around
+            else:
                 rest.append(text)
         # Short ones first: in a longer one, the anchor of a layer may be missing.
         for text in sorted(rest, key=len):
-            self._cuts[text] = self._rare(text)
-
-    def _cut_frequent(self, text: str) -> bool:
-        """Cuts a frequent text; returns whether that is possible."""
-        if contains_another(text, self._intact, self._count):
-            return False
-        place = self._evidence.begin_with_unknown(text)
-        if place >= 0:
-            self._keep(text, Cut(self._evidence.certain_end(text, place), place, True))
-            return True
-        around = self._evidence.cut_around_unknown(text)
-        if around:
-            self._cuts[text] = around
-        return bool(around)
+            self.between[text] = self._rare(text)
 
     def _keep(self, text: str, cut: Cut) -> None:
         """Notes the cut of an intact text."""
-        self._cuts[text] = self._intact[text] = cut
+        self.between[text] = self._intact[text] = cut
         self._evidence.note(text, cut, self._count[text])
 
+    def _contains_another(self, text: str) -> bool:
+        """Whether the text begins with a whole tail and ends with a whole head of a shorter one.
+
+        Then a layer is missing in between, or its anchor.
+        """
+        return any(
+            len(text) > MUCH_LONGER * len(known)
+            and self._count[known] > self._count[text]
+            and text.startswith(known[: cut.tail])
+            and text.endswith(known[cut.head :])
+            for known, cut in self._intact.items()
+        )
+
+    def _has_hidden_layer(self, text: str) -> bool:
+        """Whether the text is a tail, a whole layer without its anchor, and a head."""
+        ends = list(product(self._evidence.tails, self._evidence.heads))
+        middles = {
+            text[len(tail) : len(text) - len(head)]
+            for tail, head in ends
+            if len(tail) + len(head) < len(text) and text.startswith(tail) and text.endswith(head)
+        }
+        return any(
+            middle.startswith(head) and middle.endswith(tail)
+            for middle in middles
+            for tail, head in ends
+            if len(head) + len(tail) <= len(middle) <= len(head) + len(tail) + _ANCHOR
+        )
+
+    def _damaged(self, text: str) -> Cut | None:
+        """The cut of a text that a frequent one became by damage; None if none is like it."""
+        best, found = _LIKE, None
+        for known, cut in self._intact.items():
+            if self._count[known] < _OFTEN * self._count[text]:
+                continue
+            begin, end = shared(text, known), shared(text[::-1], known[::-1])
+            like = min(begin + end, len(text), len(known)) / len(known)
+            if like > best:
+                best, found = like, _damaged_cut(text, known, cut, begin, end)
+        return found
+
     def _rare(self, text: str) -> Cut:
-        found = damaged(text, self._intact, self._count)
+        found = self._damaged(text)
         if found and found.joined:
             return found
-        is_one_layer = not (
-            contains_another(text, self._intact, self._count)
-            or has_hidden_layer(text, self._evidence.tails, self._evidence.heads)
-        )
+        is_one_layer = not (self._contains_another(text) or self._has_hidden_layer(text))
         place = self._evidence.place(text) if is_one_layer else -1
         agreed = not found or (
             place == self._evidence.by_feed_forward(text)
@@ -282,7 +244,7 @@ class Cuts:
             if tail < place:
                 return Cut(tail, place, place - tail <= MOST_DAMAGE, whole)
             self._keep(text, Cut(tail, place, True, whole))
-        return self._cuts.get(text, found or UNCUT)
+        return self.between.get(text, found or UNCUT)
 
     def _is_whole(self, text: str, place: int) -> bool:
         """Whether a rare text, which is like no frequent one, is of another kind of layer.
@@ -294,7 +256,7 @@ class Cuts:
             return all(len(text) <= MUCH_LONGER * len(known) for known in self._intact)
         seen = {head for head, count in self._evidence.heads.items() if count > 1}
         heads = seen.union(self._evidence.first_heads)
-        return any(is_another_kind(text, place, *known, heads) for known in frequent)
+        return any(_is_another_kind(text, place, *known, heads) for known in frequent)
 
     def _sure_end(self, text: str, place: int) -> int:
         """The number of kernels of a rare text that surely belong to its tail.

@@ -1,8 +1,8 @@
-"""Numbers the layers of the forward passes of a stream."""
+"""Numbers the layers of each forward pass on its rank, and those of each rank in the model."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -41,19 +41,16 @@ class Layers:
     confirmed: int
 
 
-def numbered(
-    passes: Sequence[Pass], *, count: int | None = None, configured: int | None = None
-) -> Layers:
+def numbered(passes: Sequence[Pass], count: int | None) -> Layers:
     """All layers of a stream whose numbers are certain.
 
     Args:
-        count: the number of layers that the rank holds, if it is known.
-        configured: the number of layers in the model's configuration, if it is known. It decides
-            if there are passes of this size that may be complete.
+        count: the number of layers that the rank holds; without it, no number is certain.
     """
-    if count is None:
-        count = layer_count(passes, configured)
-    smaller = _largest_of_another_model(passes, count)
+    # The largest model that is clearly smaller, such as one that drafts tokens. Passes at the ends
+    # of the stream do not count, because the recording may have cut them off.
+    inner = [len(one) for one in passes if not one.first and not one.last]
+    smaller = max((n for n in inner if n < (count or 0) and not _about(n, count or 0)), default=0)
     found = [
         (start, end, number, ordinal)
         for ordinal, one in enumerate(passes)
@@ -67,7 +64,7 @@ def numbered(
         if number >= 0
     ]
     start, end, number, pass_number = np.array(found, np.int64).reshape(-1, 4).T
-    confirmed = _complete_sizes(passes).count(count or 0)
+    confirmed = sum(one.is_complete and len(one) == count for one in passes)
     return Layers(start, end, number, pass_number, count, confirmed)
 
 
@@ -75,22 +72,15 @@ def layer_count(passes: Sequence[Pass], configured: int | None) -> int | None:
     """The number of layers in a complete pass; None if it is uncertain or no pass is complete.
 
     Args:
-        configured: as of `numbered`.
+        configured: the number of layers in the model's configuration, if it is known. It decides
+            if there are passes of this size that may be complete.
     """
-    return configured if configured in _complete_sizes(passes) else _usual_size(passes)
-
-
-def _complete_sizes(passes: Sequence[Pass]) -> list[int]:
-    return [len(one) for one in passes if one.is_complete]
-
-
-def _usual_size(passes: Sequence[Pass]) -> int | None:
-    """The number of layers of the largest model; None if it is uncertain or no pass is complete.
-
-    Passes in which kernels may be missing confirm each other if they have the same size.
-    """
-    size = _most_likely_size([one for one in passes if one.is_complete])
-    of_size = [one for one in passes if one.is_complete and len(one) == size]
+    complete = [one for one in passes if one.is_complete]
+    if configured in [len(one) for one in complete]:
+        return configured
+    size = _most_likely_size(complete)
+    # Passes in which kernels may be missing confirm each other if they have the same size.
+    of_size = [one for one in complete if len(one) == size]
     return size if len(of_size) > 1 or any(one.whole for one in of_size) else None
 
 
@@ -100,9 +90,17 @@ def _most_likely_size(complete: Sequence[Pass]) -> int | None:
     It is the largest size, unless that may be two passes without the kernels between them, or a
     pass in which layers were recorded twice. If the usual passes of a step are smaller, it is.
     """
-    sizes = Counter(_largest_of_each_step(complete))
+    largest_of_step: dict[int, int] = {}
+    for n, one in enumerate(complete):
+        step = one.step if one.step >= 0 else -1 - n  # a pass without a step counts alone
+        largest_of_step[step] = max(largest_of_step.get(step, 0), len(one))
+    sizes = Counter(largest_of_step.values())
     largest = max(sizes, default=0)
-    rivals = [size for size in sizes if 1 < size < largest and _may_be(largest, size)]
+    rivals = [
+        size
+        for size in sizes
+        if 1 < size < largest and (largest <= 2 * size or largest % size == 0)
+    ]
     if not rivals:
         return largest or None
     rival = max(rivals, key=lambda size: (sizes[size], size))
@@ -116,20 +114,6 @@ def _most_likely_size(complete: Sequence[Pass]) -> int | None:
     if is_usual:
         return largest
     return rival if is_certain else None
-
-
-def _largest_of_each_step(complete: Sequence[Pass]) -> list[int]:
-    """The size of the largest pass of each step; those of all passes that have no step."""
-    found: dict[int, int] = {}
-    for n, one in enumerate(complete):
-        step = one.step if one.step >= 0 else -1 - n
-        found[step] = max(found.get(step, 0), len(one))
-    return list(found.values())
-
-
-def _may_be(size: int, usual: int) -> bool:
-    """Whether a pass of this size may be several passes of the usual one, or a part twice."""
-    return size <= 2 * usual or size % usual == 0
 
 
 def _numbers(one: Pass, count: int, smaller: int) -> Int64s:
@@ -201,14 +185,131 @@ def _about(size: int, count: int) -> bool:
     return abs(size - count) <= max(1, count // 10)
 
 
-def _largest_of_another_model(passes: Sequence[Pass], count: int | None) -> int:
-    """The size of the largest pass that is clearly smaller than `count` layers; 0 if there is none.
+@dataclass(frozen=True)
+class Held:
+    """The layers that a rank holds by run.json."""
 
-    Passes at the ends of the stream do not count, because the recording may have cut them off.
+    first_layer: int
+    layers: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A rank's place in the pipeline; what is unknown is None.
+
+    The number of stages may be known, but not which one this is, or that one, but not their number.
+
+    Attributes:
+        stage: the stage of the rank, from 0.
+        stages: the number of stages.
+        first_layer: the number of the rank's first layer in the whole model.
+        source: how this is known, or why it is not.
     """
-    sizes = [
-        len(one)
-        for one in passes
-        if count and not one.first and not one.last and not _about(len(one), count)
-    ]
-    return max((size for size in sizes if size < (count or 0)), default=0)
+
+    stage: int | None
+    stages: int | None
+    first_layer: int | None
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What is known of the ranks of a run.
+
+    Attributes:
+        layers: the number of layers that each rank holds.
+        named: the pp_rank of each rank; None if it is not stated.
+        named_by: where pp_rank is from: run.json or file names.
+        exchanging: the ranks with point-to-point operations outside layers.
+        with_logits: the ranks that compute logits.
+        world: the number of ranks of the run, loaded or not.
+        stated: the number of stages that run.json states; it counts unless the ranks refute it.
+        stated_layers: the layers of ranks, loaded or not, that run.json states.
+    """
+
+    layers: Mapping[int, int]
+    named: Mapping[int, int | None]
+    named_by: str
+    exchanging: Collection[int]
+    with_logits: Collection[int]
+    world: int
+    stated: int | None = None
+    stated_layers: Mapping[int, Held] = field(default_factory=dict)
+
+
+def stages(known: Evidence) -> dict[int, Stage]:
+    """The stage of each rank.
+
+    It is pp_rank if every trace has one. Otherwise, if ranks exchange activations and only some of
+    them compute logits, those are the last stage, and stages follow the order of ranks, as in vLLM
+    and Megatron-LM. It is unknown if ranks are missing.
+    """
+    last = max((known.named.get(rank) or 0 for rank in known.layers), default=0)
+    on_last = {rank for rank in known.layers if (known.named.get(rank) or 0) == last}
+    # A rank that exchanges activations and computes no logits is not on the last stage.
+    goes_on = any(rank in known.exchanging and rank not in known.with_logits for rank in on_last)
+    is_refuted = (known.stated or 0) <= last or (known.stated == 1 and goes_on)
+    stated = None if is_refuted else known.stated
+    # run.json may state more stages than are loaded
+    least = max(stated or 1, len({held.first_layer for held in known.stated_layers.values()}))
+    if known.layers and all(known.named.get(rank) is not None for rank in known.layers):
+        is_whole = (
+            not on_last.isdisjoint(known.with_logits)
+            or len(known.layers) == known.world
+            or (last == 0 and not known.exchanging)
+        )
+        count = last + 1 if is_whole and not goes_on and least <= last + 1 else None
+        stage = {rank: known.named[rank] or 0 for rank in known.layers}
+        found = _staged(stage, known.layers, stated or count, known.named_by)
+    elif stated == 1 or (least == 1 and not known.exchanging):
+        source = "run.json" if stated else "no pipeline"
+        found = {rank: Stage(0, 1, 0, source) for rank in known.layers}
+    else:
+        found = _in_order(known.layers, known.with_logits, stated)
+    for rank, one in found.items():
+        held = known.stated_layers.get(rank)
+        if one.first_layer is None and held and held.layers == known.layers[rank]:
+            found[rank] = replace(one, first_layer=held.first_layer)
+    return found
+
+
+def _in_order(
+    layers: Mapping[int, int], with_logits: Collection[int], stated: int | None
+) -> dict[int, Stage]:
+    """The stages by the order of ranks, if the ranks with logits show how wide a stage is."""
+    last = sorted(with_logits)
+    width = len(last)
+    whole = width and len(layers) % width == 0 and sorted(layers)[-width:] == last
+    count = len(layers) // width if whole else None
+    if (
+        count in (None, 1)
+        or sorted(layers) != list(range(len(layers)))
+        or stated not in (None, count)
+    ):
+        return {rank: Stage(None, stated, None, "unknown pipeline split") for rank in layers}
+    return _staged(
+        {rank: rank // width for rank in layers},
+        layers,
+        count,
+        "ranks that compute logits, order of ranks",
+    )
+
+
+def _staged(
+    stage: Mapping[int, int], layers: Mapping[int, int], count: int | None, source: str
+) -> dict[int, Stage]:
+    """The stage of each rank with its first layer, if there is a rank of every stage before it."""
+    held = {stage[rank]: number for rank, number in layers.items()}
+    if count is None:
+        source += "; number of stages unknown"
+    elif set(held) != set(range(count)):
+        source += "; stages missing"
+    return {
+        rank: Stage(
+            own,
+            count,
+            sum(held[n] for n in range(own)) if all(n in held for n in range(own)) else None,
+            source,
+        )
+        for rank, own in stage.items()
+    }

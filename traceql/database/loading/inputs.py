@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import duckdb
 from msgspec import Meta, Struct
 
-from traceql.analysis.layers.families import families as layer_families
+from traceql.analysis.layers.roles import families as layer_families
 from traceql.analysis.peaks.rows import PeakRow, peak_rows
 from traceql.database.loading.discovery import MODEL_CONFIG, RUN, folders_beside
 from traceql.database.loading.run_directory import (

@@ -4,7 +4,7 @@
 # node that was replayed, if the capture recorded the modules of nodes.
 # @kind   scratch
 # @scope  rank
-# @needs  activity, classified_kernel, graph_node, kernel_module, module, symbol
+# @needs  activity, classified_kernel, decoder_layer, graph_node, is_of_other_model, kernel_module, module, symbol
 # @column id     BIGINT   Kernel (classified_kernel.id).
 # @column kind   VARCHAR  Where the module is known from: graph_node, module or annotation.
 # @column layer  BIGINT   Layer in the path of the module; NULL if it names none.
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.layers.module_paths import decoder_layer, module_roles, of_other_model
+from traceql.analysis.layers.roles import module_roles
 from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import query_tables
 
@@ -27,7 +27,7 @@ _EVIDENCE = """
         SELECT
             kernel.id,
             'graph_node' AS kind,
-            LAYER_OF_NODE AS layer,
+            decoder_layer(graph_node.path) AS layer,
             graph_node.path,
             1 AS position,
             kernel.symbol,
@@ -55,14 +55,14 @@ _EVIDENCE = """
         INNER JOIN module ON kernel_module.module_id = module.id
     ),
     path_role AS (
-        SELECT path, symbol, position, arg_min(rule.role, rule.priority) AS role
-        FROM (SELECT DISTINCT path, symbol, LEAST(position, 9) AS position FROM known)
+        SELECT part.path, part.symbol, part.position, arg_min(rule.role, rule.priority) AS role
+        FROM (SELECT DISTINCT path, symbol, LEAST(position, 9) AS position FROM known) AS part
         INNER JOIN incoming AS rule
-            ON regexp_matches(path, rule.path_pattern)
-            AND (len(rule.symbols) = 0 OR list_contains(rule.symbols, symbol))
-            AND regexp_matches(CAST(position AS VARCHAR), rule.positions)
-        WHERE NOT OTHER_MODEL
-        GROUP BY path, symbol, position
+            ON regexp_matches(part.path, rule.path)
+            AND (len(rule.symbols) = 0 OR list_contains(rule.symbols, part.symbol))
+            AND regexp_matches(CAST(part.position AS VARCHAR), rule.positions)
+        WHERE NOT is_of_other_model(part.path)
+        GROUP BY ALL
     )
     -- Only the order of calls distinguishes the two norms of a layer, and the two GEMMs of its experts.
     SELECT
@@ -81,9 +81,7 @@ _EVIDENCE = """
     LEFT JOIN path_role
         ON known.path = path_role.path AND known.symbol = path_role.symbol
         AND LEAST(known.position, 9) = path_role.position
-""".replace("LAYER_OF_NODE", decoder_layer("graph_node.path")).replace(
-    "OTHER_MODEL", of_other_model("path")
-)
+"""
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:

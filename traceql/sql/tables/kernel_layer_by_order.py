@@ -117,7 +117,6 @@ def _norm_parts(con: duckdb.DuckDBPyConnection) -> pa.Table:
 def _stream(con: duckdb.DuckDBPyConnection, place: _Place) -> KernelStream:
     kernels = mapped_columns(con, _KERNELS, asdict(place))
     letters, parts = (kernels[name].tobytes().decode("ascii") for name in ("code", "part"))
-    symbols = folded(letters, parts, letter("norm"), letter("unclassified"))
     return KernelStream(
         place.rank,
         place.device,
@@ -125,5 +124,5 @@ def _stream(con: duckdb.DuckDBPyConnection, place: _Place) -> KernelStream:
         kernels["id"],
         kernels["ts"],
         kernels["end_ts"],
-        Stream(symbols, kernels["step"]),
+        Stream(folded(letters, parts), kernels["step"]),
     )

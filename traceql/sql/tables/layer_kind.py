@@ -11,7 +11,7 @@
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.layers.families import Kind, families
+from traceql.analysis.layers.roles import Kind, families
 from traceql.sql.definition import declared_schema
 
 

@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.collectives.layout import Sizes
-from traceql.analysis.layers.pipeline_stages import Evidence, Held, stages
+from traceql.analysis.layers.layer_numbers import Evidence, Held, stages
 from traceql.sql.definition import declared_schema
 
 _HELD = """

@@ -6,7 +6,7 @@
 # a range with the outputs after each call, which encloses nothing.
 # @kind   scratch
 # @scope  rank
-# @needs  event_kind, slice
+# @needs  decoder_layer, event_kind, slice
 # @column id               BIGINT   Slice (slice.id).
 # @column rank             BIGINT   Rank that recorded it.
 # @column module_id        BIGINT   Innermost call of a module around the slice (module.id); the slice itself if it is such a call.
@@ -22,7 +22,6 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.layers.module_paths import decoder_layer
 from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import query_tables, spilled
 
@@ -51,7 +50,7 @@ _CALLS = """
         END AS class,
         CASE
             WHEN name LIKE 'nn.Module: %' THEN TRY_CAST(regexp_extract(name, '_(\\d+)$', 1) AS BIGINT)
-            ELSE LAYER_IN_NAME
+            ELSE decoder_layer(range_name)
         END AS number
     FROM event
     WHERE
@@ -61,7 +60,7 @@ _CALLS = """
             AND regexp_matches(name, '^module: |^\\{''Module'': |(^|\\.)layers\\.\\d+(\\.|$)')
             AND NOT regexp_matches(name, '^\\{''Module'': .*''Outputs'': ')
         )
-""".replace("LAYER_IN_NAME", decoder_layer("range_name"))
+"""
 _INSIDE = """
     WITH RECURSIVE inside AS (
         SELECT slice.id, slice.rank, module_slice.id AS module_id, CAST(NULL AS BIGINT) AS outer_module_id
