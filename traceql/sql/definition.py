@@ -22,6 +22,7 @@ that of a macro its CREATE MACRO. A Python file has the same head in `#` comment
 `rows(con)` that returns the rows as an Arrow table, or yields them in several tables.
 """
 
+import csv
 import importlib.util
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -79,6 +80,26 @@ def declared_schema(file: str) -> pa.Schema:
             known = ", ".join(_ARROW_TYPES)
             raise DefinitionInvalid(f"{path}: {column.name} is {column.type}, not one of {known}")
     return pa.schema([(column.name, _ARROW_TYPES[column.type]) for column in columns])
+
+
+def csv_table(file: str) -> pa.Table:
+    """The rows of the CSV file beside a Python file, with the columns that it declares.
+
+    `position` is the place of a row. An empty number is NULL; spaces separate the texts of a list.
+    """
+    with Path(file).with_suffix(".csv").open(newline="", encoding="utf-8") as opened:
+        rows = [{**row, "position": str(place)} for place, row in enumerate(csv.DictReader(opened))]
+    schema = declared_schema(file)
+    columns = []
+    for field in schema:
+        cells = [row[field.name] for row in rows]
+        if pa.types.is_list(field.type):
+            columns.append(pa.array([cell.split() for cell in cells], field.type))
+        elif pa.types.is_string(field.type):
+            columns.append(pa.array(cells, field.type))
+        else:
+            columns.append(pa.array([cell or None for cell in cells]).cast(field.type))
+    return pa.table(columns, schema=schema)
 
 
 class Kind(StrEnum):

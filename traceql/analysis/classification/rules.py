@@ -50,9 +50,7 @@ def write_rules(con: duckdb.DuckDBPyConnection, own: Sequence[Path]) -> None:
     Raises:
         RulesInvalid: a file cannot be read, or a rule has an invalid pattern or category.
     """
-    by_priority: dict[int, Rule] = {}
-    for rule in _built_in_rules():
-        by_priority[rule.priority] = rule
+    by_priority = {rule.priority: rule for rule in _built_in_rules()}
     of_user = _own_rules(own)
     _require_patterns(con, list(of_user.values()))  # tests have done so for the built-in ones
     rules = list((by_priority | of_user).values())
@@ -83,17 +81,12 @@ def _require_patterns(con: duckdb.DuckDBPyConnection, rules: Sequence[Rule]) -> 
     tests = "".join([", regexp_matches('', ?)"] * len(rules))
     try:
         con.execute(f"SELECT 1{tests}", [rule.pattern for rule in rules]).fetchall()
-    except duckdb.Error:
-        for rule in rules:
-            _require_pattern(con, rule.pattern)
-
-
-def _require_pattern(con: duckdb.DuckDBPyConnection, pattern: str) -> None:
-    try:
-        con.execute("SELECT regexp_matches('', ?)", [pattern]).fetchall()
     except duckdb.Error as error:
-        reason = _short(str(error).splitlines()[0])
-        raise RulesInvalid(f"invalid rule pattern '{_short(pattern)}': {reason}") from None
+        if len(rules) == 1:
+            pattern, reason = _short(rules[0].pattern), _short(str(error).splitlines()[0])
+            raise RulesInvalid(f"invalid rule pattern '{pattern}': {reason}") from None
+        for rule in rules:
+            _require_patterns(con, [rule])
 
 
 def read_rules(path: Path) -> Iterator[Rule]:

@@ -12,7 +12,6 @@ from traceql.analysis.collectives.operation_matching import (
     Floats,
     Ints,
     Ranks,
-    Series,
     alike,
     line_through_thirds,
 )
@@ -141,9 +140,6 @@ def _line(x: Floats, y: Floats) -> tuple[float, float]:
     return float(slope), float(intercept)
 
 
-_Neighbours = Mapping[int, Mapping[int, Difference]]
-
-
 def clocks(roots: Iterable[int], groups: Iterable[Ranks]) -> list[dict[str, object]]:
     """The rows of table `clock`, one per rank.
 
@@ -154,18 +150,23 @@ def clocks(roots: Iterable[int], groups: Iterable[Ranks]) -> list[dict[str, obje
             of its ranks.
     """
     neighbours = _neighbours(groups)
-    against_root: dict[int, Difference | None] = {}
+    applied: dict[int, Difference | None] = {}
     rows: list[dict[str, object]] = []
     for root in roots:
-        if root in against_root:
+        if root in applied:
             continue
-        against_root[root] = None
+        applied[root] = None
         rows.append(_row(root, root, None, None))
-        for rank, via, found in _tree(root, neighbours):
-            before = against_root[via]
-            own = None if found.is_shared else found
-            against_root[rank] = own.after(before) if own and before else own or before
-            rows.append(_row(rank, root, against_root[rank], found))
+        waiting = deque([root])
+        while waiting:  # the nearest ranks first
+            via = waiting.popleft()
+            before = applied[via]
+            for rank, found in neighbours.get(via, {}).items():
+                if rank not in applied:
+                    own = None if found.is_shared else found
+                    applied[rank] = own.after(before) if own and before else own or before
+                    rows.append(_row(rank, root, applied[rank], found))
+                    waiting.append(rank)
     return rows
 
 
@@ -195,23 +196,7 @@ def _row(
     }
 
 
-def _tree(root: int, neighbours: _Neighbours) -> Iterable[tuple[int, int, Difference]]:
-    """All ranks that operations connect with `root`, the nearest first.
-
-    Each is (rank, the rank that it was reached from, the difference of its clock to that one's).
-    """
-    waiting = deque([root])
-    reached = {root}
-    while waiting:
-        here = waiting.popleft()
-        for rank, found in neighbours.get(here, {}).items():
-            if rank not in reached:
-                reached.add(rank)
-                waiting.append(rank)
-                yield rank, here, found
-
-
-def _neighbours(groups: Iterable[Ranks]) -> _Neighbours:
+def _neighbours(groups: Iterable[Ranks]) -> Mapping[int, Mapping[int, Difference]]:
     """The differences between the clocks of two ranks, for pairs that a communicator connects.
 
     In each communicator, all ranks are compared with the one that has most operations. The first
@@ -223,22 +208,14 @@ def _neighbours(groups: Iterable[Ranks]) -> _Neighbours:
         for series in ranks.values():
             if series is reference or series.rank in found[reference.rank]:
                 continue
-            measured = _between(reference, series)
-            if measured is not None:
+            pairs = alike(reference, series)
+            if pairs is None:
+                continue
+            # All ranks end these together; the sender of a broadcast may end it long before others.
+            sharp = reference.synchronising[pairs[0]]
+            mine, theirs = pairs[0][sharp], pairs[1][sharp]
+            kind = reference.kind[mine]
+            if measured := difference(reference.end_ts[mine], series.end_ts[theirs], kind):
                 found[reference.rank][series.rank] = measured
                 found[series.rank][reference.rank] = measured.inverse()
     return found
-
-
-def _between(reference: Series, series: Series) -> Difference | None:
-    """The difference of two ranks' clocks, by operations that all ranks end together.
-
-    A broadcast is not such an operation: the sender may end it long before the others. None if the
-    operations of the two ranks cannot be matched.
-    """
-    pairs = alike(reference, series)
-    if pairs is None:
-        return None
-    sharp = reference.synchronising[pairs[0]]
-    mine, theirs = pairs[0][sharp], pairs[1][sharp]
-    return difference(reference.end_ts[mine], series.end_ts[theirs], reference.kind[mine])

@@ -35,42 +35,21 @@ def inferred_layout(
         stated: the sizes that run.json states; operations and places refute them.
     """
     world = max((one.world_size or 0 for one in ranks), default=0)
+    if ranks and all(one.rank in of_run for one in ranks):
+        # of all ranks, loaded or not
+        layout = _by_positions(of_run, world, {}, "run.json", operations, stated)
+        return replace(layout, places={one.rank: of_run[one.rank] for one in ranks})
+    named = {one.rank: one.named for one in ranks if one.named is not None}
+    listed = {one.rank: one.groups for one in ranks}
+    if ranks and len(named) == len(ranks):
+        return _by_positions(named, world, listed, "file names", operations, stated)
     size = stated.all_of(world)
     size = size if size and operations.allow(size.tp) else None
     return (
-        _by_run(ranks, of_run, world, operations, stated)
-        or _by_file_names(ranks, world, operations, stated)
-        or _by_descriptions({one.rank: one.groups for one in ranks}, world)
+        _by_descriptions(listed, world)
         or (_by_size(ranks, size) if size else None)
         or _by_operations(ranks, world, operations, size)
     )
-
-
-def _by_run(
-    ranks: Sequence[RankFacts],
-    of_run: Mapping[int, RankPosition],
-    world: int,
-    operations: Operations,
-    stated: Sizes,
-) -> Layout | None:
-    """The layout by the places in run.json, if it has that of each rank."""
-    if not ranks or any(one.rank not in of_run for one in ranks):
-        return None
-    layout = _by_positions(
-        of_run, world, {}, "run.json", operations, stated
-    )  # of all ranks, loaded or not
-    return replace(layout, places={one.rank: of_run[one.rank] for one in ranks})
-
-
-def _by_file_names(
-    ranks: Sequence[RankFacts], world: int, operations: Operations, stated: Sizes
-) -> Layout | None:
-    """The layout by the places in the names of files, if each file has one."""
-    named = {one.rank: one.named for one in ranks if one.named is not None}
-    if not ranks or len(named) != len(ranks):
-        return None
-    listed = {one.rank: one.groups for one in ranks}
-    return _by_positions(named, world, listed, "file names", operations, stated)
 
 
 def _by_operations(
@@ -266,11 +245,26 @@ def _by_stages_and_groups(ranks: Sequence[RankFacts], world: int) -> Layout:
         stages = max(one.stages or 0 for one in ranks) or None
     groups = {one.rank: _tensor_group(one.rank, one.groups, staged) for one in ranks}
     if ranks and all(groups.values()):
-        layout = _by_groups(staged, stages, groups, world, "process groups of distributedInfo")
-    else:
-        layout = _by_stages(staged, stages, world)
+        width: int | None = max(map(len, groups.values()))
+        replicas = max(1, world // (width * stages)) if stages and width else None
+        source = "process groups of distributedInfo"
+    else:  # nothing is known but stages: the ranks of one stage share its layers
+        width, replicas = max(1, world // stages) if stages else None, 1
+        groups = {
+            rank: [r for r in sorted(staged) if staged[r] == own] for rank, own in staged.items()
+        }
+        source = "ranks of the run" if stages == 1 else "pattern of operations"
+    firsts = sorted({(staged[rank], groups[rank][0]) for rank in staged})
+    places = {
+        rank: RankPosition(
+            tp=groups[rank].index(rank),
+            pp=stage,
+            dp=[first for at, first in firsts if at == stage].index(groups[rank][0]),
+        )
+        for rank, stage in staged.items()
+    }
     is_known = all(one.stage is not None for one in ranks) or world <= 1
-    return replace(layout, stages_known=is_known)
+    return Layout(places, width, stages, replicas, source, stages_known=is_known)
 
 
 def _tensor_group(
@@ -284,34 +278,3 @@ def _tensor_group(
     whole = [g for g in groups if len(g) > 1 and rank in g and g == list(range(g[0], g[-1] + 1))]
     one_stage = [g for g in whole if len({staged.get(r, staged[rank]) for r in g}) == 1]
     return min(one_stage, key=len, default=[rank] if groups else [])
-
-
-def _by_groups(
-    staged: Mapping[int, int],
-    stages: int | None,
-    groups: Mapping[int, list[int]],
-    world: int,
-    source: str,
-) -> Layout:
-    """The layout by the stage and the tensor-parallel group of each rank."""
-    width = max(map(len, groups.values()))
-    replicas = sorted({(staged[rank], groups[rank][0]) for rank in staged})
-    places = {}
-    for rank, stage in staged.items():
-        first = groups[rank][0]
-        of_stage = [start for at, start in replicas if at == stage]
-        places[rank] = RankPosition(tp=rank - first, pp=stage, dp=of_stage.index(first))
-    replicas_in_run = max(1, world // (width * stages)) if stages else None
-    return Layout(places, width, stages, replicas_in_run, source)
-
-
-def _by_stages(staged: Mapping[int, int], stages: int | None, world: int) -> Layout:
-    """The layout if nothing is known but stages: the ranks of one stage share its layers."""
-    places = {
-        rank: RankPosition(
-            tp=sorted(r for r in staged if staged[r] == stage).index(rank), pp=stage, dp=0
-        )
-        for rank, stage in staged.items()
-    }
-    source = "ranks of the run" if stages == 1 else "pattern of operations"
-    return Layout(places, max(1, world // stages) if stages else None, stages, 1, source)

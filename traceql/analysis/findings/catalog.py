@@ -115,16 +115,24 @@ def _finding(path: Path) -> FindingKind:
             raise QueryInvalid(f"{path.name}: it has no @{tag}")
     if "'" in head.only("title"):
         raise QueryInvalid(f"{path.name}: its title has a quotation mark")
+    thresholds = []
+    for line in head.tags["threshold"]:
+        if not (found := _THRESHOLD.fullmatch(line)):
+            raise QueryInvalid(f"{path.name}: '@threshold {line}' is not 'name = number  text'")
+        name, number, text = found.groups()
+        thresholds.append((name, _number(path.name, f"@threshold {name} =", number), text))
     query, *parameters = _WORD.findall(head.only("evidence"))
+    if wrong := [text for text in parameters if not _PARAMETER.fullmatch(text)]:
+        raise QueryInvalid(f"{path.name}: evidence parameter '{wrong[0]}' is not 'name=value'")
     return FindingKind(
         path,
         head.only("title"),
         _number(path.name, "@notable", head.only("notable")),
         _number(path.name, "@severe", head.only("severe")),
         head.only("unit"),
-        tuple(_threshold(path.name, line) for line in head.tags["threshold"]),
+        tuple(thresholds),
         query,
-        tuple(_parameter(path.name, text) for text in parameters),
+        tuple((name, value) for name, _, value in (text.partition("=") for text in parameters)),
         head.only("advice"),
         head.only("source"),
         head.names("needs"),
@@ -138,21 +146,6 @@ def _number(file: str, before: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise QueryInvalid(f"{file}: '{before} {text}' is not a number") from None
-
-
-def _threshold(file: str, line: str) -> tuple[str, float, str]:
-    found = _THRESHOLD.fullmatch(line)
-    if not found:
-        raise QueryInvalid(f"{file}: '@threshold {line}' is not 'name = number  text'")
-    name, number, text = found.groups()
-    return name, _number(file, f"@threshold {name} =", number), text
-
-
-def _parameter(file: str, text: str) -> tuple[str, str]:
-    found = _PARAMETER.fullmatch(text)
-    if not found:
-        raise QueryInvalid(f"{file}: evidence parameter '{text}' is not 'name=value'")
-    return found[1], found[2]
 
 
 @dataclass(frozen=True)
@@ -178,7 +171,11 @@ class FindingFile:
 
 def finding_files() -> list[FindingFile]:
     """All parts, each after those that it needs, and then all kinds."""
-    parts = {path.stem: _part(path) for path in sorted(PARTS.glob("*.sql"))}
+    parts = {}
+    for path in sorted(PARTS.glob("*.sql")):
+        sql = source_text(path)
+        needs = comment_head(path.name, sql, ("needs",)).names("needs")
+        parts[path.stem] = FindingFile(path, path.stem, needs, sql)
     order = TopologicalSorter({name: parts.keys() & set(parts[name].needs) for name in parts})
     kinds = [
         FindingFile(kind.path, f"{kind.name}_finding", kind.needs, kind.sql, kind)
@@ -190,13 +187,9 @@ def finding_files() -> list[FindingFile]:
 def finding_table(files: Sequence[FindingFile]) -> str:
     """The text of FINDING_TABLE, with common table expressions for what it reads."""
     head, body = _split(source_text(FINDING_TABLE))
-    return f"{head}-- @needs  {', '.join(needed_tables(files))}\n{_select(files, body)}"
-
-
-def needed_tables(files: Sequence[FindingFile]) -> list[str]:
-    """The tables that it reads."""
-    every = {"finding_rule"}.union(*(file.needs for file in files))
-    return sorted(every - {file.name for file in files})
+    needs = {"finding_rule"}.union(*(file.needs for file in files))
+    tables = sorted(needs - {file.name for file in files})
+    return f"{head}-- @needs  {', '.join(tables)}\n{_select(files, body)}"
 
 
 def selects_by_file(files: Sequence[FindingFile]) -> Iterator[tuple[FindingFile, str]]:
@@ -211,32 +204,22 @@ def selects_by_file(files: Sequence[FindingFile]) -> Iterator[tuple[FindingFile,
             yield file, f"WITH {', '.join(part.clause for part in parts)} FROM {file.name}"
 
 
-def _part(path: Path) -> FindingFile:
-    sql = source_text(path)
-    return FindingFile(
-        path, path.stem, comment_head(path.name, sql, ("needs",)).names("needs"), sql
-    )
-
-
 def _select(files: Sequence[FindingFile], body: str) -> str:
     """The SELECT of table `finding`, of these files alone; `body` is that of FINDING_TABLE."""
     nothing = ", ".join(f"NULL AS {column}" for column in _YIELDED)
     selects = [f"SELECT {nothing} WHERE FALSE"]  # so that every column exists
-    selects += [_measured(file.kind) for file in files if file.kind]
+    required = ", ".join(_REQUIRED_COLUMNS)
+    for kind in (file.kind for file in files if file.kind):
+        # The parameters of its evidence are a map of texts.
+        pairs = ", ".join(f"'{name}': CAST({sql} AS VARCHAR)" for name, sql in kind.parameters)
+        selects.append(
+            f"SELECT '{kind.title}' AS kind, COLUMNS('^({'|'.join(_YIELDED)})$'),"
+            f" CAST(MAP {{{pairs}}} AS MAP(VARCHAR, VARCHAR)) AS parameters\n"
+            f"FROM (SELECT {required}, * EXCLUDE ({required}) FROM {kind.name}_finding)"
+        )
     measured = "\nUNION ALL BY NAME\n".join(selects)
     clauses = [*(file.clause for file in files), f"measured AS (\n{measured}\n)"]
     return f"WITH {', '.join(clauses)}\n{body}"
-
-
-def _measured(kind: FindingKind) -> str:
-    """A SELECT of the rows of one kind, with the parameters of its evidence as a map of texts."""
-    pairs = ", ".join(f"'{name}': CAST({sql} AS VARCHAR)" for name, sql in kind.parameters)
-    required = ", ".join(_REQUIRED_COLUMNS)
-    return (
-        f"SELECT '{kind.title}' AS kind, COLUMNS('^({'|'.join(_YIELDED)})$'),"
-        f" CAST(MAP {{{pairs}}} AS MAP(VARCHAR, VARCHAR)) AS parameters\n"
-        f"FROM (SELECT {required}, * EXCLUDE ({required}) FROM {kind.name}_finding)"
-    )
 
 
 def _split(text: str) -> tuple[str, str]:

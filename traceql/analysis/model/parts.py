@@ -7,7 +7,7 @@ The formulas are those of docs/definitions.md, section "Speed of light".
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from traceql.analysis.model.sizes import Experts, Latent, Layer, Sizes
+from traceql.analysis.model.sizes import Experts, Layer, Sizes
 from traceql.analysis.model.weights import Format, Formats
 
 _PADDED_TO = 64  # vLLM pads the vocabulary to a multiple
@@ -68,7 +68,7 @@ def parts(model: Sizes, formats: Formats, tp: int) -> Iterator[Part]:
     for number, layer in enumerate(model.layers):
         yield from _layer(model, formats, number, layer, tp)
     yield Part("final_norm", None, "activations", plain.dtype, tensors=(row,) * 4)
-    yield _product("lm_head", None, hidden, vocabulary, plain, width, rows=LOGITS)
+    yield _product("lm_head", None, [(hidden, vocabulary)], plain, width, rows=LOGITS)
 
 
 def padded_vocabulary(model: Sizes) -> int:
@@ -89,8 +89,7 @@ def _layer(model: Sizes, formats: Formats, number: int, layer: Layer, tp: int) -
         wide = (model.hidden * width,) * (1 if (number, role) == (0, norms[0]) else 3)
         tensors = (*wide, model.hidden * feeding.get(role, width))
         yield Part(role, number, "activations", dtype, tensors=tensors)
-    make = _latent_attention if model.latent else _attention
-    yield from make(model, formats, number, layer, tp)
+    yield from _attention(model, formats, number, layer, tp)
     if layer.has_experts and model.experts:
         yield from _experts(model, model.experts, formats, number, tp)
     elif model.ffn:
@@ -114,88 +113,65 @@ def _gate_up(*blocks: str) -> list[str]:
 def _attention(
     model: Sizes, formats: Formats, number: int, layer: Layer, tp: int
 ) -> Iterator[Part]:
+    """Attention with grouped queries, or DeepSeek's with latent keys and values.
+
+    The latter expands the keys of prompts, and generates with the latent ones.
+    """
     width, dtype, hidden = formats.plain.input_bytes, formats.plain.dtype, model.hidden
-    # More ranks than KV heads: each rank has a whole one.
-    query = _share(model.heads, tp) * model.head_dim
-    key = _share(model.kv_heads, tp) * model.head_dim
-    narrow = formats.of(formats.linear, number, *_QUERIES)
-    yield _product("qkv_proj", number, hidden, query + 2 * key, narrow, width)
-    rotated = ((query + key) * width,) * 2
-    if model.qk_norm:
+    heads, latent = _share(model.heads, tp), model.latent
+    output = formats.of(formats.linear, number, "self_attn.o_proj")
+    if latent:
+        query, value = heads * (latent.nope + latent.rope), heads * latent.value
+        # Those down to a rank are on all ranks.
+        cached, of_rank = latent.kv_rank + latent.rope, latent.q_rank
+        projected = [(hidden, query), (hidden, cached)]
+        if of_rank is not None:
+            projected = [(hidden, of_rank + cached), (of_rank, query)]
+        normed: tuple[int, ...] = ((latent.kv_rank + (of_rank or 0)) * width,) * 2
+        rotated = ((heads + 1) * latent.rope * width,) * 2
+        context, generation = 2 * (query + value), 2 * heads * (cached + latent.kv_rank)
+    else:
+        # More ranks than KV heads: each rank has a whole one.
+        query = value = heads * model.head_dim
+        key = _share(model.kv_heads, tp) * model.head_dim
+        cached, projected = 2 * key, [(hidden, query + 2 * key)]
+        rotated = ((query + key) * width,) * 2
         # Compiled, it reads alone, and the kernel of rope writes.
-        yield Part("qk_norm", number, "activations", dtype, tensors=rotated[:1])
-    yield Part("rope", number, "activations", dtype, tensors=rotated)
-    yield Part(
-        "kv_write", number, "kv_write", dtype, kv_written=2 * key, tensors=(2 * key * width,)
-    )
-    narrow = formats.of(formats.linear, number, "self_attn.o_proj")
-    yield Part(
-        "attention",
-        number,
-        "attention",
-        dtype,
-        context_pair=4 * query,
-        generation_pair=4 * query,
-        kv_read=2 * key,
-        tensors=(query * width, query * narrow.input_bytes),
-        window=layer.window,
-    )
-    yield _product("o_proj", number, query, hidden, narrow, width)
-
-
-def _latent_attention(
-    model: Sizes, formats: Formats, number: int, layer: Layer, tp: int
-) -> Iterator[Part]:
-    """DeepSeek's attention: prompts with expanded keys, generation with the latent ones."""
-    latent = model.latent
-    assert latent
-    width, dtype, hidden = formats.plain.input_bytes, formats.plain.dtype, model.hidden
-    heads = _share(model.heads, tp)
-    query, value = heads * (latent.nope + latent.rope), heads * latent.value
-    cached = latent.kv_rank + latent.rope
+        normed = rotated[:1] if model.qk_norm else ()
+        context = generation = 4 * query
     narrow = formats.of(formats.linear, number, *_QUERIES)
-    projected = _queries(hidden, query, latent)
-    yield _products("qkv_proj", number, projected, narrow, width)
-    compressed = ((latent.kv_rank + (latent.q_rank or 0)) * width,) * 2
-    yield Part("qk_norm", number, "activations", dtype, tensors=compressed)
-    turned = (heads + 1) * latent.rope
-    yield Part("rope", number, "activations", dtype, tensors=(turned * width,) * 2)
+    yield _product("qkv_proj", number, projected, narrow, width)
+    if normed:
+        yield Part("qk_norm", number, "activations", dtype, tensors=normed)
+    yield Part("rope", number, "activations", dtype, tensors=rotated)
     yield Part("kv_write", number, "kv_write", dtype, kv_written=cached, tensors=(cached * width,))
-    # Generation multiplies queries and outputs by the same weights, with as many FLOPs.
-    narrow = formats.of(formats.linear, number, "self_attn.kv_b_proj")
-    expanded = heads * (latent.nope + latent.value)
-    yield _product("kv_b_proj", number, latent.kv_rank, expanded, narrow, width)
-    narrow = formats.of(formats.linear, number, "self_attn.o_proj")
+    if latent:
+        # Generation multiplies queries and outputs by the same weights, with as many FLOPs.
+        narrow = formats.of(formats.linear, number, "self_attn.kv_b_proj")
+        expanded = [(latent.kv_rank, heads * (latent.nope + latent.value))]
+        yield _product("kv_b_proj", number, expanded, narrow, width)
     yield Part(
         "attention",
         number,
-        "latent_attention",
+        "latent_attention" if latent else "attention",
         dtype,
-        context_pair=2 * (query + value),
-        generation_pair=2 * heads * (cached + latent.kv_rank),
+        context_pair=context,
+        generation_pair=generation,
         kv_read=cached,
-        tensors=(query * width, value * narrow.input_bytes),
+        tensors=(query * width, value * output.input_bytes),
         window=layer.window,
     )
-    yield _product("o_proj", number, value, hidden, narrow, width)
-
-
-def _queries(hidden: int, query: int, latent: Latent) -> list[tuple[int, int]]:
-    """The products that make queries and the latent keys; those down to a rank are on all ranks."""
-    down = latent.kv_rank + latent.rope
-    if latent.q_rank is None:
-        return [(hidden, query), (hidden, down)]
-    return [(hidden, latent.q_rank + down), (latent.q_rank, query)]
+    yield _product("o_proj", number, [(value, hidden)], output, width)
 
 
 def _mlp(hidden: int, ffn: int, formats: Formats, number: int, *blocks: str) -> Iterator[Part]:
     width, dtype = formats.plain.input_bytes, formats.plain.dtype
     narrow = formats.of(formats.linear, number, *_gate_up(*blocks))
-    yield _product("gate_up_proj", number, hidden, 2 * ffn, narrow, width)
+    yield _product("gate_up_proj", number, [(hidden, 2 * ffn)], narrow, width)
     narrow = formats.of(formats.linear, number, *(f"{block}.down_proj" for block in blocks))
     tensors = (2 * ffn * width, ffn * narrow.input_bytes)
     yield Part("act", number, "activations", dtype, tensors=tensors)
-    yield _product("down_proj", number, ffn, hidden, narrow, width)
+    yield _product("down_proj", number, [(ffn, hidden)], narrow, width)
 
 
 def _experts(
@@ -203,7 +179,7 @@ def _experts(
 ) -> Iterator[Part]:
     plain, hidden = formats.plain, model.hidden
     width = plain.input_bytes
-    yield _product("router", number, hidden, experts.count, plain, width)  # on every rank
+    yield _product("router", number, [(hidden, experts.count)], plain, width)  # on every rank
     tensors: tuple[int, ...] = (experts.count * width,)
     yield Part("topk", number, "activations", plain.dtype, tensors=tensors)
     yield Part("moe_align", number, "activations", plain.dtype)  # indices alone
@@ -240,22 +216,10 @@ def _experts(
         else:
             yield part
     if experts.shared_gate:
-        yield _product("shared_gate", number, hidden, 1, plain, width)
+        yield _product("shared_gate", number, [(hidden, 1)], plain, width)
 
 
 def _product(
-    role: str,
-    layer: int | None,
-    inner: int,
-    outer: int,
-    operands: Format,
-    width: int,
-    rows: str = TOKENS,
-) -> Part:
-    return _products(role, layer, [(inner, outer)], operands, width, rows)
-
-
-def _products(
     role: str,
     layer: int | None,
     matrices: list[tuple[int, int]],

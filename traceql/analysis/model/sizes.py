@@ -10,26 +10,11 @@ from msgspec import Meta, Struct
 # Decoders whose sizes are known to follow from their configuration: attention with grouped queries
 # or with latent keys and values, and a gated MLP or a mixture of such MLPs.
 KNOWN_TYPES = frozenset(
-    {
-        "deepseek_v2",
-        "deepseek_v3",
-        "gemma2",
-        "gemma3",
-        "gemma3_text",
-        "glm4_moe",
-        "gpt_oss",
-        "granite",
-        "llama",
-        "mistral",
-        "mixtral",
-        "olmo2",
-        "phi3",
-        "qwen2",
-        "qwen2_moe",
-        "qwen3",
-        "qwen3_moe",
-        "smollm3",
-    }
+    (
+        *("deepseek_v2", "deepseek_v3", "gemma2", "gemma3", "gemma3_text", "glm4_moe", "gpt_oss"),
+        *("granite", "llama", "mistral", "mixtral", "olmo2", "phi3", "qwen2", "qwen2_moe"),
+        *("qwen3", "qwen3_moe", "smollm3"),
+    )
 )
 _NO_BIAS = frozenset({"mistral", "mixtral", "phi3"})  # whatever their configuration states
 _NO_OUTPUT_BIAS = frozenset({"glm4_moe", "qwen2", "qwen2_moe"}) | _NO_BIAS
@@ -175,7 +160,8 @@ def sizes(document: Mapping[str, Any]) -> Sizes | str:
     if odd:
         return f"the sizes of layers of type {min(odd)} are not known"
     experts = _experts(config)
-    if config.intermediate_size is None and not _all_have_experts(config, experts):
+    layers = tuple(_layer(config, number, experts) for number in range(config.num_hidden_layers))
+    if config.intermediate_size is None and not all(layer.has_experts for layer in layers):
         return "the model configuration has no intermediate_size"
     assert config.hidden_size
     assert config.num_attention_heads
@@ -187,7 +173,9 @@ def sizes(document: Mapping[str, Any]) -> Sizes | str:
         head_dim=config.head_dim or config.hidden_size // config.num_attention_heads,
         ffn=None if config.model_type in _ONLY_EXPERTS else config.intermediate_size,
         vocabulary=config.vocab_size,
-        tied=_tied(config),
+        tied=config.model_type in _TIED_BY_DEFAULT
+        if config.tie_word_embeddings is None
+        else config.tie_word_embeddings,
         qkv_bias=_qkv_bias(config),
         output_bias=bool(config.attention_bias) and config.model_type not in _NO_OUTPUT_BIAS,
         mlp_bias=bool(config.mlp_bias) and config.model_type in _MLP_BIAS,
@@ -196,14 +184,8 @@ def sizes(document: Mapping[str, Any]) -> Sizes | str:
         norms=4 if config.model_type in _FOUR_NORMS else 2,
         latent=_latent(config),
         experts=experts,
-        layers=tuple(_layer(config, number) for number in range(config.num_hidden_layers)),
+        layers=layers,
     )
-
-
-def _tied(config: _Configuration) -> bool:
-    if config.tie_word_embeddings is None:
-        return config.model_type in _TIED_BY_DEFAULT
-    return config.tie_word_embeddings
 
 
 def _qkv_bias(config: _Configuration) -> bool:
@@ -246,15 +228,10 @@ def _experts(config: _Configuration) -> Experts | None:
     return Experts(count, config.num_experts_per_tok, ffn, shared, gated > 0, biased)
 
 
-def _all_have_experts(config: _Configuration, experts: Experts | None) -> bool:
-    numbers = range(config.num_hidden_layers)
-    return experts is not None and all(_is_sparse(config, number) for number in numbers)
-
-
-def _layer(config: _Configuration, number: int) -> Layer:
+def _layer(config: _Configuration, number: int, experts: Experts | None) -> Layer:
     return Layer(
         window=(config.sliding_window or None) if _slides(config, number) else None,
-        has_experts=_experts(config) is not None and _is_sparse(config, number),
+        has_experts=experts is not None and _is_sparse(config, number),
     )
 
 
@@ -330,14 +307,10 @@ def _latent_parameters(model: Sizes, latent: Latent) -> int:
 
 
 def _feed_forward_parameters(model: Sizes, layer: Layer, *, chosen: bool) -> int:
-    if layer.has_experts and model.experts:
-        return _expert_parameters(model.hidden, model.experts, chosen=chosen)
-    ffn = model.ffn or 0
-    bias = 2 * ffn + model.hidden if model.mlp_bias else 0
-    return 3 * model.hidden * ffn + bias
-
-
-def _expert_parameters(hidden: int, experts: Experts, *, chosen: bool) -> int:
+    hidden, experts = model.hidden, model.experts
+    if not (layer.has_experts and experts):
+        ffn = model.ffn or 0
+        return 3 * hidden * ffn + (2 * ffn + hidden if model.mlp_bias else 0)
     used = experts.top_k if chosen else experts.count
     gate = hidden if experts.shared_gate else 0
     bias = used * (2 * experts.ffn + hidden) + experts.count if experts.bias else 0

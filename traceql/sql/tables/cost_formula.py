@@ -9,18 +9,11 @@
 
 """Reads cost_formula.csv, beside this file."""
 
-import csv
-from pathlib import Path
-
 import duckdb
 import pyarrow as pa
 
-from traceql.sql.definition import declared_schema
-
-_FORMULAS = Path(__file__).with_suffix(".csv")
+from traceql.sql.definition import csv_table
 
 
 def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
-    with _FORMULAS.open(newline="", encoding="utf-8") as file:
-        listed = [{**row, "roles": row["roles"].split()} for row in csv.DictReader(file)]
-    return pa.Table.from_pylist(listed, declared_schema(__file__))
+    return csv_table(__file__)

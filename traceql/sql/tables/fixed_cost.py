@@ -10,26 +10,11 @@
 
 """Reads fixed_cost.csv, beside this file."""
 
-import csv
-from pathlib import Path
-
 import duckdb
 import pyarrow as pa
 
-from traceql.sql.definition import declared_schema
-
-_COSTS = Path(__file__).with_suffix(".csv")
+from traceql.sql.definition import csv_table
 
 
 def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
-    with _COSTS.open(newline="", encoding="utf-8") as file:
-        listed = [
-            {
-                **row,
-                "position": position,
-                "ranks": int(row["ranks"]) if row["ranks"] else None,
-                "ns": float(row["ns"]),
-            }
-            for position, row in enumerate(csv.DictReader(file))
-        ]
-    return pa.Table.from_pylist(listed, declared_schema(__file__))
+    return csv_table(__file__)

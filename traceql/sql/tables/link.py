@@ -13,26 +13,11 @@
 
 """Reads link.csv, beside this file."""
 
-import csv
-from pathlib import Path
-
 import duckdb
 import pyarrow as pa
 
-from traceql.sql.definition import declared_schema
-
-_LINKS = Path(__file__).with_suffix(".csv")
+from traceql.sql.definition import csv_table
 
 
 def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
-    with _LINKS.open(newline="", encoding="utf-8") as file:
-        listed = [
-            {
-                **row,
-                "position": position,
-                "peak_gbps": float(row["peak_gbps"]),
-                "pair_gbps": float(row["pair_gbps"]) if row["pair_gbps"] else None,
-            }
-            for position, row in enumerate(csv.DictReader(file))
-        ]
-    return pa.Table.from_pylist(listed, declared_schema(__file__))
+    return csv_table(__file__)

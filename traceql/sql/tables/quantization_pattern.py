@@ -11,20 +11,11 @@
 
 """Reads quantization_pattern.csv, beside this file."""
 
-import csv
-from pathlib import Path
-
 import duckdb
 import pyarrow as pa
 
-from traceql.sql.definition import declared_schema
-
-_SIGNS = Path(__file__).with_suffix(".csv")
+from traceql.sql.definition import csv_table
 
 
 def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
-    with _SIGNS.open(newline="", encoding="utf-8") as file:
-        listed = [
-            {"position": position, **row} for position, row in enumerate(csv.DictReader(file))
-        ]
-    return pa.Table.from_pylist(listed, declared_schema(__file__))
+    return csv_table(__file__)

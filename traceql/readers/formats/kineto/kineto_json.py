@@ -5,7 +5,6 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sized
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -121,14 +120,6 @@ class _Trace(msgspec.Struct):
     trace_events: list[Event] | None = msgspec.field(name="traceEvents", default=None)
 
 
-@dataclass
-class _Taken:
-    """How much of a file has been parsed."""
-
-    bytes: int = 0
-    events: int = 0
-
-
 _EVENT_ALONE = msgspec.json.Decoder(Event)
 _EVENTS = msgspec.json.Decoder(list[Event])
 _TRACE = msgspec.json.Decoder(_Trace)
@@ -163,8 +154,8 @@ class KinetoJson:
 
         If no end of an event is found, the text is doubled before the next attempt.
         """
-        text, head, taken = bytearray(), b"", _Taken()
-        enough = _BATCH_BYTES
+        text, head, enough = bytearray(), b"", _BATCH_BYTES
+        taken_bytes = taken_events = 0
         for piece in self._texts:
             text += piece
             while len(text) >= enough:
@@ -173,19 +164,27 @@ class KinetoJson:
                 batch = cut(text) if head else None
                 enough = _BATCH_BYTES if batch else max(_BATCH_BYTES, 2 * size)
                 if batch:
-                    taken = _Taken(taken.bytes + size - len(text), taken.events + len(batch))
+                    taken_bytes += size - len(text)
+                    taken_events += len(batch)
                     yield batch
         try:
             yield self._end(bytes(head + text))
         except msgspec.DecodeError as error:
-            raise TraceCorrupt(_in_file(error, len(head), taken)) from None
+            raise TraceCorrupt(_in_file(error, len(head), taken_bytes, taken_events)) from None
         except RecursionError:
             raise TraceCorrupt("its JSON nests too deeply to be read") from None
 
     def _end(self, text: bytes) -> list[Event]:
         """Parses the last events, and the metadata before and after the events."""
-        _require_json(text)
-        if _is_array(text):
+        first = _first_byte(text)
+        if not first:
+            raise TraceCorrupt("empty file; was the process killed before it was written?")
+        if first not in b"{[":
+            raise TraceCorrupt(
+                "not a trace (neither JSON, nor a native Perfetto trace, nor a CSV file of a "
+                "profiler)"
+            )
+        if first == b"[":
             return _parsed(text, _EVENTS.decode)
         trace, self.metadata = _parsed(text, lambda t: (_TRACE.decode(t), _metadata(t)))
         if trace.trace_events is None:
@@ -203,15 +202,17 @@ def _text_pieces(path: Path) -> Iterator[bytes]:
     yield from found
 
 
-def _in_file(error: msgspec.DecodeError, head_bytes: int, taken: _Taken) -> str:
+def _in_file(
+    error: msgspec.DecodeError, head_bytes: int, taken_bytes: int, taken_events: int
+) -> str:
     """The error in the last part of the text, with its position in the file."""
 
     def byte(found: re.Match[str]) -> str:
         at = int(found[1])
-        return f"(byte {at + (taken.bytes if at >= head_bytes else 0)})"
+        return f"(byte {at + (taken_bytes if at >= head_bytes else 0)})"
 
     reason = _BYTE.sub(byte, str(error))
-    reason = _EVENT.sub(lambda found: f"{found[1]}{int(found[2]) + taken.events}", reason)
+    reason = _EVENT.sub(lambda found: f"{found[1]}{int(found[2]) + taken_events}", reason)
     if isinstance(error, msgspec.ValidationError):
         return f"not a profiler trace: {reason}"
     return f"truncated or damaged JSON ({reason}); copy it again or record it again"
@@ -228,7 +229,7 @@ def _parsed(text: bytes, parse: Callable[[bytes], Parsed]) -> Parsed:
 
 def _cut_head(text: bytearray) -> bytes:
     """Cuts off and returns the text before the events; empty if their start is uncertain."""
-    if _is_array(text):
+    if _first_byte(text) == b"[":  # the array form of the Chrome format, without metadata
         end = text.index(b"[") + 1
     else:
         openings = islice(_OPENING.finditer(text), _CUTS_TRIED)
@@ -276,17 +277,12 @@ def event_in(text: bytes) -> Event:
     return _EVENT_ALONE.decode(text)
 
 
-def _opens_events(head: bytes | bytearray) -> bool:
+def _opens_events(head: bytearray) -> bool:
     """Whether `head` is the beginning of a trace up to its first event."""
     try:
         return bool(json.loads(head + b"]}").get("traceEvents") == [])
     except (ValueError, RecursionError):
         return False
-
-
-def _is_array(text: bytes | bytearray) -> bool:
-    """Whether this is the array form of the Chrome format: events without metadata."""
-    return _first_byte(text) == b"["
 
 
 def _first_byte(text: bytes | bytearray) -> bytes:
@@ -295,30 +291,15 @@ def _first_byte(text: bytes | bytearray) -> bytes:
     return bytes(found[1]) if found else b""
 
 
-def _require_json(text: bytes) -> None:
-    first = _first_byte(text)
-    if not first:
-        raise TraceCorrupt("empty file; was the process killed before it was written?")
-    if first not in b"{[":
-        raise TraceCorrupt(
-            "not a trace (neither JSON, nor a native Perfetto trace, nor a CSV file of a profiler)"
-        )
-
-
 def _metadata(text: bytes) -> dict[str, Any]:
     """All top-level keys except traceEvents."""
-    if len(_EVENTS_KEY.findall(text)) > 1:
-        _require_one_list(text)
+    if len(_EVENTS_KEY.findall(text)) > 1:  # a parser would keep the last list of events
+        pairs = json.loads(text, object_pairs_hook=list, parse_int=str)
+        if [key for key, _ in pairs].count("traceEvents") > 1:
+            raise TraceCorrupt('"traceEvents" appears twice; remove one of the two lists of events')
     given = _OBJECT.decode(text)
     try:
         return {key: json.loads(bytes(raw)) for key, raw in given.items() if key != "traceEvents"}
     except ValueError:  # Python limits the digits, because parsing them takes quadratic time
         digits = sys.get_int_max_str_digits()
         raise TraceCorrupt(f"its metadata has a number of more than {digits} digits") from None
-
-
-def _require_one_list(text: bytes) -> None:
-    """Raises TraceCorrupt if there are two lists of events; a parser would keep the last."""
-    pairs = json.loads(text, object_pairs_hook=list, parse_int=str)
-    if [key for key, _ in pairs].count("traceEvents") > 1:
-        raise TraceCorrupt('"traceEvents" appears twice; remove one of the two lists of events')

@@ -1,8 +1,7 @@
 """Counts of a JSON trace, and checks of its load, for the ledger."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,9 @@ import pyarrow as pa
 
 from traceql.readers.flows import Flows
 from traceql.readers.formats.kineto.gathering import Gathered, unread
+from traceql.readers.formats.kineto.kineto_json import Event
 from traceql.readers.nesting import Nesting
-from traceql.readers.phases import COMPLETE, METADATA
+from traceql.readers.phases import COMPLETE
 from traceql.readers.remarks import Remark
 from traceql.readers.tables import COUNT
 from traceql.readers.timeline import Timeline
@@ -70,51 +70,50 @@ _NEGATIVE = (
     "events with a negative duration, which are loaded unchanged "
     "and count as empty wherever time is measured; all events"
 )
-_NESTED = "events whose parent was computed without the trace processor; all events"
-
-
-@dataclass(frozen=True)
-class Totals:
-    """The numbers of a file in the ledger."""
-
-    slices: int
-    overlapping: int  # slices that begin inside another one of their track and end after it
-    negative: int  # slices with a negative duration
-    arrows: int  # flows that are loaded
-    finishes: int  # ends of flows whose begin is in the file
-    metadata: int  # metadata events
-    unread: int  # metadata events that are not in any column
 
 
 def remarks(columns: Gathered, slices: Timeline, flows: Flows, nested: Nesting) -> Iterator[Remark]:
     """The checks of a file that the trace processor nested."""
-    totals = Totals(
+    # It reports every event that it drops.
+    engine = f"errors reported by {nested.engine}"
+    return checks(
+        Remark("trace processor errors", 0, 0, True, engine),
+        columns.about_tracks,
         slices=len(slices),
         overlapping=int((slices.lane > 0).sum()),
         negative=int((slices.dur < 0).sum()),
         arrows=len(nested.slice_out),
         finishes=flows.finishes,
-        metadata=columns.phases[METADATA],
-        unread=unread(columns.about_tracks),
     )
-    # The trace processor reports every event that it drops.
-    engine = f"errors reported by {nested.engine}"
-    return _remarks(totals, Remark("trace processor errors", 0, 0, True, engine))
 
 
-def streamed_remarks(totals: Totals, nested: int) -> Iterator[Remark]:
-    """The checks of a file that was nested without the trace processor."""
-    is_ok = nested == totals.slices
-    return _remarks(totals, Remark("nested events", nested, totals.slices, is_ok, _NESTED))
+def checks(
+    nested: Remark,
+    about_tracks: Sequence[Event],
+    *,
+    slices: int,
+    overlapping: int,
+    negative: int,
+    arrows: int,
+    finishes: int,
+) -> Iterator[Remark]:
+    """The checks of a file.
 
-
-def _remarks(totals: Totals, nested: Remark) -> Iterator[Remark]:
-    yield Remark("overlapping events", totals.overlapping, totals.slices, None, _OVERLAPPING)
+    Args:
+        nested: the check of what nested the slices.
+        about_tracks: the metadata events.
+        overlapping: slices that begin inside another one of their track and end after it.
+        negative: slices with a negative duration.
+        arrows: flows that are loaded.
+        finishes: ends of flows whose begin is in the file.
+    """
+    yield Remark("overlapping events", overlapping, slices, None, _OVERLAPPING)
     yield nested
-    arrows, ends = totals.arrows, totals.finishes
-    yield Remark("flows bound to slices", arrows, ends, True if arrows == ends else None, _ARROWS)
-    if totals.metadata:
-        read = totals.metadata - totals.unread
-        yield Remark("metadata events", read, totals.metadata, not totals.unread, _METADATA)
-    if totals.negative:
-        yield Remark("negative durations", totals.negative, totals.slices, False, _NEGATIVE)
+    yield Remark(
+        "flows bound to slices", arrows, finishes, True if arrows == finishes else None, _ARROWS
+    )
+    if metadata := len(about_tracks):
+        left = unread(about_tracks)
+        yield Remark("metadata events", metadata - left, metadata, not left, _METADATA)
+    if negative:
+        yield Remark("negative durations", negative, slices, False, _NEGATIVE)

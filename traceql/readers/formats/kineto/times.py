@@ -37,9 +37,9 @@ def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
     text = np.frombuffer(joined, np.uint8)
     ends = np.flatnonzero(text == _COMMA)
     if len(ends) == len(numbers) and _all_have_three_decimals(joined, text, ends):
-        values = np.fromstring(joined[:-1].replace(b".", b""), np.int64, sep=",")
-        if values.max() < _INT64.max:  # otherwise a number did not fit
-            return values
+        fast = np.fromstring(joined[:-1].replace(b".", b""), np.int64, sep=",")
+        if fast.max() < _INT64.max:  # otherwise a number did not fit
+            return fast
     if len(ends) != len(numbers):
         return np.fromiter((_exact(bytes(n)) for n in numbers), np.int64, len(numbers))
     starts = np.concatenate(([0], ends[:-1] + 1))
@@ -48,8 +48,9 @@ def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
     dots = _positions_of_dot(text, ends)
     plain = _is_plain(text, whole_starts, dots, ends)
     whole = _digits_value(text, whole_starts, dots, plain, _FAST_WHOLE_DIGITS)
-    fraction = _fraction_value(text, dots, ends, plain)
-    values = whole * 1000 + fraction
+    fraction = _digits_value(text, dots + 1, ends, plain, _FAST_FRACTION_DIGITS)
+    places = np.clip(ends - dots - 1, 0, _FAST_FRACTION_DIGITS)
+    values: Int64s = whole * 1000 + fraction * 10 ** (_FAST_FRACTION_DIGITS - places)
     values[negative] *= -1
     for i in np.flatnonzero(~plain).tolist():
         values[i] = _exact(bytes(numbers[i]))
@@ -110,18 +111,6 @@ def _digits_value(
             break
         digit = text[np.minimum(at, last)].astype(np.int64) - _DIGIT_ZERO
         values = np.where(inside, values * 10 + digit, values)
-    return values
-
-
-def _fraction_value(
-    text: npt.NDArray[np.uint8], dots: Int64s, ends: Int64s, plain: npt.NDArray[np.bool_]
-) -> Int64s:
-    values = np.zeros(len(dots), np.int64)
-    last = len(text) - 1
-    for place, weight in enumerate((100, 10, 1)):
-        at = dots + 1 + place
-        digit = text[np.minimum(at, last)].astype(np.int64) - _DIGIT_ZERO
-        values += np.where(plain & (at < ends), digit * weight, 0)
     return values
 
 
@@ -198,10 +187,8 @@ class Span:
         ends = ts + np.maximum(dur, 0)
         self._ends_fit &= not (ends < ts).any()
         self._total += absolute_sum(dur)
-        every = np.concatenate((ts, ends, points))
-        if len(every):
-            borders = (int(every.min()), int(every.max()), *(self._borders or ()))
-            self._borders = min(borders), max(borders)
+        for times in filter(len, (ts, ends, points)):
+            self._extend(int(times.min()), int(times.max()))
 
     def require_fits(self) -> None:
         """Raises TraceCorrupt if ends, the whole span or the total duration exceed 64 bits."""
@@ -214,5 +201,8 @@ class Span:
         """Adds the events of another part of the file."""
         self._ends_fit &= other._ends_fit
         self._total += other._total
-        borders = (*(other._borders or ()), *(self._borders or ()))
+        self._extend(*(other._borders or ()))
+
+    def _extend(self, *times: int) -> None:
+        borders = (*times, *(self._borders or ()))
         self._borders = (min(borders), max(borders)) if borders else None

@@ -15,18 +15,15 @@ import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
 from traceql.readers.arguments import int64_column, whole_numbers
-from traceql.readers.formats.kineto.gathering import unread
-from traceql.readers.formats.kineto.ledger import Totals, streamed_remarks
+from traceql.readers.formats.kineto.ledger import checks
 from traceql.readers.formats.kineto.streaming.nested import (
     Arrows,
-    Placed,
     ends_by_flow,
     nest,
     places_of_slices,
 )
 from traceql.readers.formats.kineto.streaming.scratch import Scratch
 from traceql.readers.formats.kineto.streaming.sections import Sections, sections, sections_by_range
-from traceql.readers.phases import METADATA
 from traceql.readers.remarks import Remark, remark_table
 from traceql.readers.tables import INSTANT, SCHEMAS, SLICE, TraceTables
 from traceql.readers.tracks import Track, track_table
@@ -61,10 +58,21 @@ def stream_kineto(
         tracks = found.tracks.named(found.about_tracks)
         for section in _sections(found, tracks):
             yield TraceTables(_EMPTY | section, continues=True)
+        slices = sum(found.slices)
+        what = "events whose parent was computed without the trace processor; all events"
+        found_checks = checks(
+            Remark("nested events", placed.slices, slices, placed.slices == slices, what),
+            found.about_tracks,
+            slices=slices,
+            overlapping=placed.overlapping,
+            negative=found.negative,
+            arrows=arrows.drawn,
+            finishes=arrows.finishes,
+        )
         about = {
             "track": track_table(tracks),
             "count": found.counts.table(),
-            "load_check": remark_table(_remarks(found, arrows, placed)),
+            "load_check": remark_table(found_checks),
         }
         yield TraceTables(_EMPTY | about, found.metadata)
 
@@ -109,16 +117,3 @@ def _with(known: pa.Table, more: dict[str, pa.Array], schema: pa.Schema) -> pa.T
     return pa.table(
         [more[name] if name in more else known[name] for name in schema.names], schema=schema
     )
-
-
-def _remarks(found: Sections, arrows: Arrows, placed: Placed) -> Iterator[Remark]:
-    totals = Totals(
-        slices=sum(found.slices),
-        overlapping=placed.overlapping,
-        negative=found.negative,
-        arrows=arrows.drawn,
-        finishes=arrows.finishes,
-        metadata=found.counts.phases[METADATA],
-        unread=unread(found.about_tracks),
-    )
-    return streamed_remarks(totals, placed.slices)
