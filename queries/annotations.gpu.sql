@@ -31,9 +31,7 @@ WITH annotation AS (
 -- What was launched, in the order of the instants at which a thread launched it.
 launched AS MATERIALIZED (
     SELECT
-        launch.rank,
-        launch.tid,
-        launch.ts,
+        launch.rank, launch.tid, launch.ts,
         ROW_NUMBER() OVER (PARTITION BY launch.rank, launch.tid ORDER BY launch.ts) AS place,
         COUNT(*) AS kernels,
         SUM(kernel.dur) AS gpu_ns,
@@ -46,9 +44,7 @@ launched AS MATERIALIZED (
 -- Comparing each range with all launches of its thread would take time by the square of the recording.
 inside AS (
     SELECT
-        annotation.id,
-        annotation.rank,
-        annotation.tid,
+        annotation.id, annotation.rank, annotation.tid,
         UNNEST(generate_series(first_inside.place, last_inside.place)) AS place
     FROM annotation
     ASOF INNER JOIN launched AS first_inside
@@ -71,8 +67,7 @@ owned AS (
     GROUP BY inside.id
 )
 SELECT
-    annotation.rank,
-    annotation.name,
+    annotation.rank, annotation.name,
     COUNT(*) AS calls,
     CAST(SUM(owned.kernels) AS BIGINT) AS kernels,
     CAST(SUM(owned.gpu_ns) AS BIGINT) AS gpu_ns,

@@ -29,10 +29,7 @@
 -- @chart  point x=bytes y=busbw_p50_gbps color=op limits=peak_gbps,busbw_max_gbps
 -- @title  Bus bandwidth by message size
 SELECT
-    collective.op,
-    collective.group_size,
-    collective.bytes,
-    collective.bytes_source,
+    collective.op, collective.group_size, collective.bytes, collective.bytes_source,
     COUNT(*) AS calls,
     quantile_cont(collective.transfer_ns, 0.5) AS transfer_p50_ns,
     quantile_cont(collective.busbw_gbps, 0.5) AS busbw_p50_gbps,

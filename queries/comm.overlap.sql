@@ -52,11 +52,7 @@ point AS (
 -- For each interval in which a device communicated, how long it had done so before.
 communicated AS (
     SELECT
-        rank,
-        device,
-        ts,
-        dur,
-        part,
+        rank, device, ts, dur, part,
         CAST(SUM(dur) OVER in_order - dur AS BIGINT) AS comm_ns,
         CAST(COALESCE(SUM(dur) FILTER (part = 'computing') OVER before, 0) AS BIGINT) AS overlap_ns,
         CAST(COALESCE(SUM(dur) FILTER (part = 'exposed_wait') OVER before, 0) AS BIGINT) AS wait_ns,
@@ -71,12 +67,7 @@ communicated AS (
 -- interval the part before the point.
 until AS (
     SELECT
-        point.*,
-        last.comm_ns,
-        last.overlap_ns,
-        last.wait_ns,
-        last.unmatched_ns,
-        last.part,
+        point.*, last.comm_ns, last.overlap_ns, last.wait_ns, last.unmatched_ns, last.part,
         LEAST(point.at_ts - last.ts, last.dur) AS ns
     FROM point
     ASOF LEFT JOIN communicated AS last
@@ -87,9 +78,7 @@ until AS (
 ),
 summed AS (
     SELECT
-        rank,
-        step_id,
-        layer,
+        rank, step_id, layer,
         CAST(SUM(sign * at_ts) AS BIGINT) AS window_ns,
         CAST(SUM(sign * COALESCE(comm_ns + ns, 0)) AS BIGINT) AS comm_ns,
         CAST(SUM(
@@ -112,12 +101,7 @@ split AS (
     FROM summed
 )
 SELECT
-    rank,
-    step_id,
-    layer,
-    comm_ns,
-    overlap_ns,
-    exposed_comm_ns,
+    rank, step_id, layer, comm_ns, overlap_ns, exposed_comm_ns,
     CASE WHEN is_known THEN exposed_comm_ns - wait_ns - unmatched_ns END AS exposed_transfer_ns,
     CASE WHEN is_known THEN wait_ns END AS exposed_wait_ns,
     NULLIF(unmatched_ns, 0) AS exposed_unmatched_ns,

@@ -21,9 +21,7 @@
 -- @title  Late ranks, as each device recorded them
 WITH waited AS (
     SELECT
-        collective.*,
-        kernel.ts,
-        kernel.dur,
+        collective.*, kernel.ts, kernel.dur,
         operation_plane.wait_ns AS plane_wait_ns,
         operation_plane.peer_ns
     FROM collective

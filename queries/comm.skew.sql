@@ -52,16 +52,12 @@ main_cause AS (
     SELECT rank, arg_max(cause, cost_ns) AS cause, MAX(cost_ns) AS cost_ns FROM cause GROUP BY rank
 )
 SELECT
-    attended.rank,
-    attended.operations,
+    attended.rank, attended.operations,
     COALESCE(late.last, 0) AS last,
     100.0 * COALESCE(late.last, 0) / attended.operations AS last_pct,
-    late.late_p50_ns,
-    late.late_max_ns,
+    late.late_p50_ns, late.late_max_ns,
     COALESCE(late.cost_ns, 0) AS cost_ns,
-    attended.wait_ns,
-    attended.transfer_ns,
-    main_cause.cause,
+    attended.wait_ns, attended.transfer_ns, main_cause.cause,
     100.0 * main_cause.cost_ns / NULLIF(late.cost_ns, 0) AS cause_pct
 FROM attended
 LEFT JOIN late USING (rank)

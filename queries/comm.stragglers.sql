@@ -34,9 +34,7 @@
 -- @title  Waiting for late ranks, by role and phase
 WITH late AS (
     SELECT
-        straggler.*,
-        step.phase,
-        step.number,
+        straggler.*, step.phase, step.number,
         CASE WHEN $by::VARCHAR <> 'phase' THEN kernel.role END AS role,
         CASE WHEN $by::VARCHAR = 'operation' THEN straggler.match_id END AS operation
     FROM straggler
@@ -50,10 +48,7 @@ WITH late AS (
 ),
 summed AS (
     SELECT
-        rank,
-        phase,
-        role,
-        cause,
+        rank, phase, role, cause,
         COUNT(*) AS operations,
         SUM(wait_ns) AS wait_ns,
         100.0 * SUM(wait_ns) / SUM(SUM(wait_ns)) OVER () AS share_pct,
@@ -69,13 +64,8 @@ summed AS (
 ),
 example AS (
     SELECT
-        summed.kernel_id,
-        summed.cause,
-        kernel.rank,
-        kernel.ts,
-        kernel.layer,
-        collective_arrival.since_ns,
-        collective.op
+        summed.kernel_id, summed.cause, kernel.rank, kernel.ts, kernel.layer,
+        collective_arrival.since_ns, collective.op
     FROM summed
     INNER JOIN kernel ON summed.kernel_id = kernel.id
     INNER JOIN collective_arrival USING (kernel_id)
@@ -95,9 +85,7 @@ on_thread AS (
     SELECT
         longest_gap.kernel_id,
         longest_gap.gap.dur AS gap_ns,
-        slice.id,
-        slice.parent_id,
-        slice.name,
+        slice.id, slice.parent_id, slice.name,
         LEAST(slice.ts + slice.dur, longest_gap.gap.ts + longest_gap.gap.dur)
         - GREATEST(slice.ts, longest_gap.gap.ts) AS covered_ns
     FROM longest_gap
@@ -108,8 +96,7 @@ on_thread AS (
 ),
 own AS (
     SELECT
-        slice.kernel_id,
-        slice.gap_ns,
+        slice.kernel_id, slice.gap_ns,
         host_name(slice.name) AS name,
         slice.covered_ns - COALESCE(SUM(child.covered_ns), 0) AS self_ns
     FROM on_thread AS slice
@@ -131,21 +118,11 @@ main AS (
     GROUP BY kernel_id
 )
 SELECT
-    summed.rank,
-    summed.phase,
-    summed.role,
-    summed.cause,
+    summed.rank, summed.phase, summed.role, summed.cause,
     CAST(summed.wait_ns AS BIGINT) AS wait_ns,
-    summed.share_pct,
-    summed.operations,
-    summed.late_ns,
+    summed.share_pct, summed.operations, summed.late_ns,
     CAST(summed.excess_ns AS BIGINT) AS excess_ns,
-    main.doing,
-    main.doing_pct,
-    example.op,
-    example.layer,
-    summed.number,
-    example.ts,
+    main.doing, main.doing_pct, example.op, example.layer, summed.number, example.ts,
     summed.match_id
 FROM summed
 INNER JOIN example USING (kernel_id)

@@ -40,9 +40,7 @@ in_steps AS (
     GROUP BY op, role, communicator_id
 )
 SELECT
-    called.op,
-    called.role,
-    called.group_ranks,
+    called.op, called.role, called.group_ranks,
     COUNT(*) AS calls,
     COUNT(called.wait_ns) AS matched,
     CAST(SUM(called.bytes) AS BIGINT) AS bytes,

@@ -26,8 +26,7 @@ WITH waited AS (
     GROUP BY collective.rank, straggler.rank, straggler.cause
 )
 SELECT
-    rank,
-    late_rank,
+    rank, late_rank,
     CAST(SUM(operations) AS BIGINT) AS operations,
     CAST(SUM(ns) AS BIGINT) AS wait_ns,
     100.0 * SUM(ns) / SUM(SUM(ns)) OVER () AS share_pct,

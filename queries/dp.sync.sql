@@ -48,16 +48,11 @@ synchronised AS (
     GROUP BY collective.rank
 )
 SELECT
-    layout.rank,
-    layout.dp_rank,
-    counted.steps,
-    counted.idle_steps,
-    counted.tokens,
+    layout.rank, layout.dp_rank, counted.steps, counted.idle_steps, counted.tokens,
     counted.tokens / NULLIF(AVG(counted.tokens) OVER (), 0) AS tokens_ratio,
     COALESCE(synchronised.operations, 0) AS operations,
     COALESCE(synchronised.stray, 0) AS stray,
-    synchronised.wait_ns,
-    synchronised.transfer_ns,
+    synchronised.wait_ns, synchronised.transfer_ns,
     COALESCE(synchronised.last, 0) AS last,
     100.0 * synchronised.last / NULLIF(synchronised.matched, 0) AS last_pct,
     COALESCE(synchronised.cost_ns, 0) AS cost_ns,

@@ -41,19 +41,14 @@ main_kernel AS (
 ),
 called AS (
     SELECT
-        role_time.role,
-        kernel.name,
+        role_time.role, kernel.name,
         CASE
             WHEN role_time.role = 'lm_head' THEN step_tokens.logit_rows
             ELSE COALESCE(step_tokens.executed_tokens, step_tokens.tokens)
         END AS executed_rows,
-        role_time.bound,
-        role_time.lost_ns,
-        role_time.floor_ns,
-        role_time.work_ns,
+        role_time.bound, role_time.lost_ns, role_time.floor_ns, role_time.work_ns,
         CASE WHEN role_time.floor_ns IS NOT NULL THEN role_time.work_ns END AS known_ns,
-        role_time.flops,
-        role_time.bytes
+        role_time.flops, role_time.bytes
     FROM role_time
     INNER JOIN main_kernel
         ON role_time.step_id = main_kernel.step_id

@@ -43,9 +43,7 @@ begun AS (
 ),
 timed AS (
     SELECT
-        chosen.phase,
-        role_time.layer,
-        role_time.role,
+        chosen.phase, role_time.layer, role_time.role,
         100 * NULLIF(SUM(role_time.floor_ns), 0)
         / NULLIF(SUM(role_time.work_ns) FILTER (role_time.floor_ns IS NOT NULL), 0) AS ceiling_pct,
         SUM(role_time.lost_ns) / COUNT(DISTINCT role_time.step_id) AS lost_ns,

@@ -39,8 +39,7 @@ WITH chosen AS (
 ),
 timed AS (
     SELECT
-        chosen.phase,
-        role_time.role,
+        chosen.phase, role_time.role,
         SUM(role_time.work_ns) FILTER (role_time.kind = 'data sheet') AS work_ns,
         SUM(role_time.work_ns) FILTER (role_time.kind = 'data sheet' AND role_time.floor_ns IS NOT NULL) AS known_ns,
         SUM(role_time.work_ns) FILTER (role_time.kind = 'measured' AND role_time.floor_ns IS NOT NULL) AS measured_known_ns,
@@ -61,8 +60,7 @@ timed AS (
     GROUP BY chosen.phase, role_time.role
 )
 SELECT
-    phase,
-    role,
+    phase, role,
     COALESCE(bound, CASE WHEN is_small THEN 'kernels' END) AS bound,
     CAST(work_ns AS BIGINT) AS work_ns,
     lost_ns,
@@ -71,10 +69,6 @@ SELECT
     NULLIF(flops, 0) / NULLIF(known_ns, 0) / 1000 AS achieved_tflops,
     NULLIF(bytes, 0) / NULLIF(known_ns, 0) AS achieved_gbps,
     lost_ns / steps AS lost_step_ns,
-    floor_ns,
-    padding_ns,
-    small_ns,
-    steps,
-    missing
+    floor_ns, padding_ns, small_ns, steps, missing
 FROM timed
 ORDER BY phase, lost_ns DESC NULLS LAST, work_ns DESC, role

@@ -24,11 +24,9 @@
 -- @title  Time in expert kernels of each rank
 WITH placed AS (
     SELECT
-        kernel.id,
-        kernel.rank,
+        kernel.id, kernel.rank,
         CASE WHEN $by::VARCHAR = 'layer' THEN kernel.layer END AS layer,
-        kernel.role,
-        kernel.dur,
+        kernel.role, kernel.dur,
         kernel.role IN ('dispatch', 'combine') AS dispatches
     FROM kernel
     WHERE kernel.role IN (
@@ -45,8 +43,7 @@ of_rank AS (
 ),
 operation AS (
     SELECT
-        placed.rank,
-        placed.layer,
+        placed.rank, placed.layer,
         mode(collective.communicator_id) AS communicator_id,
         SUM(placed.dur) AS comm_ns,
         SUM(collective.wait_ns) AS wait_ns,
@@ -59,8 +56,7 @@ operation AS (
 ),
 work AS (
     SELECT
-        rank,
-        layer,
+        rank, layer,
         COUNT(*) FILTER (role = 'experts_gate_up') AS calls,
         COALESCE(SUM(dur) FILTER (role IN ('experts_gate_up', 'experts_down')), 0) AS experts_ns,
         COALESCE(SUM(dur) FILTER (role IN ('topk', 'moe_align', 'moe_sum')), 0) AS routing_ns
@@ -73,9 +69,7 @@ processed AS (
     GROUP BY rank
 )
 SELECT
-    work.layer,
-    work.rank,
-    communicator.group_ranks,
+    work.layer, work.rank, communicator.group_ranks,
     CASE
         WHEN operation.communicator_id IS NULL THEN NULL
         WHEN of_rank.dispatches THEN 'dispatch/combine'

@@ -24,9 +24,7 @@
 -- @title  Duration of each graph replay
 WITH activity AS (
     SELECT
-        launch_id,
-        layer,
-        ts,
+        launch_id, layer, ts,
         ts + GREATEST(dur, 0) AS end_ts,
         category = 'graph' AS is_unrecorded,
         CASE WHEN has_block_per_token(name) THEN grid[1] END AS captured_tokens,
@@ -52,9 +50,7 @@ replay AS (
 SELECT
     launch.rank,
     launch.id AS launch_id,
-    launch.step_id,
-    step.phase,
-    launch.ts,
+    launch.step_id, step.phase, launch.ts,
     launch.dur AS call_ns,
     CASE WHEN NOT replay.is_unrecorded THEN replay.kernels END AS kernels,
     CASE WHEN NOT replay.is_unrecorded THEN replay.layers END AS layers,

@@ -42,8 +42,7 @@ WITH RECURSIVE host_slice AS (
 -- those that launched them; of a rank without any, those with operators, if there are any.
 chosen AS MATERIALIZED (
     SELECT
-        rank,
-        track_id,
+        rank, track_id,
         CASE
             WHEN track_id IN (SELECT track_id FROM launch_origin) THEN 3
             WHEN BOOL_OR(id IN (SELECT launch_id FROM kernel)) THEN 2
@@ -56,9 +55,7 @@ chosen AS MATERIALIZED (
 ),
 called AS MATERIALIZED (
     SELECT
-        slice.rank,
-        slice.cat,
-        slice.name,
+        slice.rank, slice.cat, slice.name,
         COALESCE(NULLIF(host_name(slice.name), ''), '(no name)') AS shown,
         CASE event_kind.kind
             WHEN 'frame' THEN 'python'
@@ -75,11 +72,7 @@ called AS MATERIALIZED (
 ),
 event AS MATERIALIZED (
     SELECT
-        slice.id,
-        slice.parent_id,
-        slice.rank,
-        slice.track_id,
-        slice.ts,
+        slice.id, slice.parent_id, slice.rank, slice.track_id, slice.ts,
         slice.ts + GREATEST(slice.dur, 0) AS end_ts,
         called.name_id
     FROM slice
@@ -92,10 +85,7 @@ event AS MATERIALIZED (
 -- What overlaps without nesting has no parent; each instant counts for the event that began first.
 outermost AS (
     SELECT
-        id,
-        track_id,
-        name_id,
-        end_ts,
+        id, track_id, name_id, end_ts,
         MAX(end_ts) OVER (
             PARTITION BY track_id ORDER BY ts, end_ts DESC, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS from_ts
@@ -113,8 +103,7 @@ placed AS (
     WHERE from_ts IS NULL OR end_ts > from_ts
     UNION ALL
     SELECT
-        event.id,
-        placed.node_id,
+        event.id, placed.node_id,
         MIN(event.id) OVER (PARTITION BY placed.node_id, event.name_id),
         placed.from_ts
     FROM placed
@@ -133,9 +122,7 @@ begun AS MATERIALIZED (
     SELECT shown.*, stretch.phase, stretch.end_ts AS until_ts
     FROM (
         SELECT
-            event.rank,
-            placed.node_id,
-            placed.outer_id,
+            event.rank, placed.node_id, placed.outer_id,
             GREATEST(event.ts, placed.from_ts) AS ts,
             event.end_ts
         FROM placed
@@ -154,8 +141,7 @@ piece AS (
 ),
 node AS MATERIALIZED (
     SELECT
-        node_id,
-        outer_id,
+        node_id, outer_id,
         COALESCE(phase, '') AS phase,
         SUM(dur) AS total_ns,
         SUM(calls) AS calls
@@ -165,9 +151,7 @@ node AS MATERIALIZED (
 ),
 measured AS MATERIALIZED (
     SELECT
-        node.*,
-        event.track_id,
-        event.name_id,
+        node.*, event.track_id, event.name_id,
         node.total_ns - COALESCE(inside.total_ns, 0) AS self_ns,
         SUM(node.total_ns) FILTER (node.outer_id = -1) OVER (PARTITION BY event.track_id) AS thread_ns
     FROM node
@@ -184,9 +168,7 @@ large AS MATERIALIZED (
 ),
 rest AS (
     SELECT
-        small.track_id,
-        small.phase,
-        small.outer_id,
+        small.track_id, small.phase, small.outer_id,
         SUM(small.total_ns) AS total_ns,
         SUM(small.calls) AS calls
     FROM (FROM measured ANTI JOIN large USING (node_id, phase)) AS small
@@ -196,8 +178,7 @@ rest AS (
 ),
 thread AS MATERIALIZED (
     SELECT
-        track.id,
-        track.rank,
+        track.id, track.rank,
         'rank ' || track.rank || CASE
             WHEN COUNT(*) OVER (PARTITION BY track.rank) > 1
                 THEN ', ' || COALESCE(track.thread_name, 'thread ' || track.tid)
@@ -248,8 +229,7 @@ sibling AS MATERIALIZED (
 ),
 drawn AS (
     SELECT
-        sibling.*,
-        thread.rank,
+        sibling.*, thread.rank,
         sibling.total_ns AS thread_ns,
         0 AS depth,
         CAST(0 AS HUGEINT) AS start_ns,
@@ -260,9 +240,7 @@ drawn AS (
     WHERE sibling.outer_id IS NULL
     UNION ALL
     SELECT
-        sibling.*,
-        drawn.rank,
-        drawn.thread_ns,
+        sibling.*, drawn.rank, drawn.thread_ns,
         drawn.depth + 1,
         drawn.start_ns + sibling.before_ns,
         drawn.place || [sibling.position],

@@ -54,14 +54,10 @@ summed AS (
     GROUP BY ALL
 )
 SELECT
-    summed.rank,
-    summed.phase,
-    summed.cause,
-    summed.gaps,
+    summed.rank, summed.phase, summed.cause, summed.gaps,
     CAST(summed.idle_ns AS BIGINT) AS idle_ns,
     100.0 * summed.idle_ns / SUM(summed.idle_ns) OVER (PARTITION BY summed.rank) AS share_pct,
-    summed.p50_ns,
-    summed.max_ns,
+    summed.p50_ns, summed.max_ns,
     doing.name AS doing,
     100.0 * doing.ns / summed.idle_ns AS doing_pct
 FROM summed

@@ -67,14 +67,9 @@ doing AS (
     FROM placed
 )
 SELECT
-    placed.rank,
-    placed.ts,
-    placed.dur,
-    placed.cause,
-    placed.step_id,
+    placed.rank, placed.ts, placed.dur, placed.cause, placed.step_id,
     doing.name AS doing,
-    doing.cat,
-    doing.events,
+    doing.cat, doing.events,
     CAST(doing.ns AS BIGINT) AS self_ns,
     100.0 * doing.ns / placed.dur AS share_pct
 FROM placed

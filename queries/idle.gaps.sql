@@ -31,13 +31,9 @@ WITH longest AS (
     LIMIT $limit::INTEGER
 )
 SELECT
-    longest.rank,
-    longest.ts,
-    longest.dur,
-    longest.cause,
+    longest.rank, longest.ts, longest.dur, longest.cause,
     longest.dur - LEAST(GREATEST(launch.ts + launch.dur - longest.ts, 0), longest.dur) AS launched_ns,
-    longest.step_id,
-    step.phase,
+    longest.step_id, step.phase,
     previous_kernel.name AS previous_kernel,
     next_kernel.name AS next_kernel
 FROM longest

@@ -30,9 +30,7 @@ summed AS (
     SELECT
         rank,
         CASE WHEN $by::VARCHAR = 'phase' THEN phase END AS phase,
-        cause,
-        name,
-        cat,
+        cause, name, cat,
         SUM(ns) AS ns
     FROM gap_host_event
     WHERE
@@ -41,9 +39,7 @@ summed AS (
     GROUP BY ALL
 )
 SELECT
-    summed.rank,
-    summed.phase,
-    summed.cause,
+    summed.rank, summed.phase, summed.cause,
     CAST(summed.ns AS BIGINT) AS idle_ns,
     100.0 * summed.ns / idle.ns AS share_pct,
     summed.name AS doing,

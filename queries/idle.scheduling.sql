@@ -28,10 +28,7 @@ WITH off_cpu AS (
 ),
 waiting AS (
     SELECT
-        gap.rank,
-        gap.device,
-        gap.cause,
-        gap.ts,
+        gap.rank, gap.device, gap.cause, gap.ts,
         LEAST(gap.ts + gap.dur, launch.ts) AS end_ts,
         track.tid
     FROM gap
@@ -47,9 +44,7 @@ waiting AS (
 ),
 off AS (
     SELECT
-        waiting.rank,
-        waiting.device,
-        waiting.ts,
+        waiting.rank, waiting.device, waiting.ts,
         SUM(LEAST(off_cpu.end_ts, waiting.end_ts) - GREATEST(off_cpu.ts, waiting.ts)) AS ns
     FROM waiting
     INNER JOIN off_cpu
@@ -60,8 +55,7 @@ off AS (
     GROUP BY ALL
 )
 SELECT
-    waiting.rank,
-    waiting.cause,
+    waiting.rank, waiting.cause,
     COUNT(*) AS gaps,
     CAST(SUM(waiting.end_ts - waiting.ts) AS BIGINT) AS wait_ns,
     CAST(COALESCE(SUM(off.ns), 0) AS BIGINT) AS off_cpu_ns,

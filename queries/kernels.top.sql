@@ -42,8 +42,7 @@ WITH chosen AS (
 ),
 summed AS (
     SELECT
-        name,
-        category,
+        name, category,
         COUNT(*) AS calls,
         SUM(dur) AS total_ns,
         SUM(wait_ns) AS wait_ns,
@@ -56,17 +55,12 @@ summed AS (
     GROUP BY name, category
 )
 SELECT
-    name,
-    category,
-    calls,
+    name, category, calls,
     CAST(work_ns AS BIGINT) AS work_ns,
     CAST(wait_ns AS BIGINT) AS wait_ns,
     100.0 * work_ns / NULLIF(SUM(work_ns) OVER (), 0) AS share_pct,
     CAST(total_ns AS BIGINT) AS total_ns,
-    mean_ns,
-    p50_ns,
-    p99_ns,
-    max_ns
+    mean_ns, p50_ns, p99_ns, max_ns
 FROM summed
 ORDER BY work_ns DESC, name
 LIMIT $limit::INTEGER

@@ -22,9 +22,7 @@
 -- @title  From a launch call to the start of its kernel
 WITH activity AS (
     SELECT
-        rank,
-        launch_id,
-        ts,
+        rank, launch_id, ts,
         LAG(ts + GREATEST(dur, 0)) OVER (
             PARTITION BY rank, device, stream ORDER BY ts, id
         ) AS previous_end_ts
@@ -32,8 +30,7 @@ WITH activity AS (
 ),
 first_activity AS (
     SELECT
-        rank,
-        launch_id,
+        rank, launch_id,
         COUNT(*) AS kernels,
         MIN(ts) AS ts,
         arg_min_null(previous_end_ts, ts) AS previous_end_ts
@@ -43,18 +40,14 @@ first_activity AS (
 ),
 launched AS (
     SELECT
-        launch.rank,
-        launch.name,
-        launch.dur,
-        first_activity.kernels,
+        launch.rank, launch.name, launch.dur, first_activity.kernels,
         first_activity.ts - launch.ts AS start_ns,
         COALESCE(first_activity.previous_end_ts <= launch.ts, TRUE) AS was_idle
     FROM first_activity
     INNER JOIN launch ON first_activity.launch_id = launch.id
 )
 SELECT
-    rank,
-    name,
+    rank, name,
     COUNT(*) AS launches,
     CAST(SUM(kernels) AS BIGINT) AS kernels,
     quantile_cont(dur, 0.5) AS call_p50_ns,

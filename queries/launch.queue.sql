@@ -20,8 +20,7 @@ WITH number AS (
 ),
 level AS (
     SELECT
-        rank,
-        ts,
+        rank, ts,
         LEAD(ts) OVER (PARTITION BY rank ORDER BY ts) AS end_ts,
         queued
     FROM launch_queue
@@ -39,10 +38,7 @@ span AS (
 -- A level that lasts for several time buckets counts in each of them.
 numbered AS (
     SELECT
-        level.rank,
-        level.ts,
-        level.end_ts,
-        level.queued,
+        level.rank, level.ts, level.end_ts, level.queued,
         span.ts AS span_ts,
         span.width,
         UNNEST(

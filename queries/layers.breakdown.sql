@@ -22,9 +22,7 @@
 -- @title  How much longer each layer took than the median layer
 WITH ran AS (
     SELECT
-        step.phase,
-        kernel.layer,
-        kernel.role,
+        step.phase, kernel.layer, kernel.role,
         COUNT(*) FILTER (role_call.begins_call) AS calls,
         SUM(kernel.dur) AS total_ns,
         SUM(role_call.wait_ns) AS wait_ns,
@@ -42,9 +40,7 @@ compared AS (
     SELECT *, MEDIAN(work_ns) OVER (PARTITION BY phase, role) AS median_ns FROM ran
 )
 SELECT
-    phase,
-    layer,
-    role,
+    phase, layer, role,
     CAST(work_ns AS BIGINT) AS work_ns,
     CAST(wait_ns AS BIGINT) AS wait_ns,
     100.0 * work_ns / NULLIF(SUM(work_ns) OVER (PARTITION BY phase), 0) AS share_pct,

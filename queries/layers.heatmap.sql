@@ -16,10 +16,7 @@
 -- @chart  heatmap x=number y=layer color=dur
 -- @title  Duration of each layer in each step
 SELECT
-    layer.step_id,
-    step.number,
-    step.phase,
-    layer.layer,
+    layer.step_id, step.number, step.phase, layer.layer,
     CAST(MAX(layer.dur) AS BIGINT) AS dur,
     CAST(arg_max(layer.busy_ns, layer.dur) AS BIGINT) AS busy_ns
 FROM layer

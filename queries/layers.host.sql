@@ -24,8 +24,7 @@ WITH outermost AS (
         AND ($rank::BIGINT IS NULL OR module.rank = $rank::BIGINT)
 )
 SELECT
-    rank,
-    layer,
+    rank, layer,
     COUNT(*) AS calls,
     CAST(SUM(dur) AS BIGINT) AS host_ns,
     median(dur) AS median_ns,

@@ -25,9 +25,7 @@ WITH centre AS (
 ),
 spread AS (
     SELECT
-        layer.rank,
-        layer.step_id,
-        layer.pass,
+        layer.rank, layer.step_id, layer.pass,
         ANY_VALUE(centre.median_ns) AS median_ns,
         GREATEST(
             median(ABS(layer.dur - centre.median_ns)), 0.01 * ANY_VALUE(centre.median_ns)
@@ -40,12 +38,7 @@ spread AS (
 ),
 outlier AS (
     SELECT
-        layer.rank,
-        layer.step_id,
-        layer.pass,
-        layer.layer,
-        layer.dur,
-        spread.median_ns,
+        layer.rank, layer.step_id, layer.pass, layer.layer, layer.dur, spread.median_ns,
         layer.dur - spread.median_ns AS excess_ns,
         (layer.dur - spread.median_ns) / (1.4826 * spread.mad_ns) AS score
     FROM layer
@@ -75,20 +68,13 @@ role_time AS (
 ),
 role_excess AS (
     SELECT
-        rank,
-        step_id,
-        pass,
-        layer,
-        role,
+        rank, step_id, pass, layer, role,
         dur - median(dur) OVER (PARTITION BY rank, step_id, pass, role) AS excess_ns
     FROM role_time
 ),
 idle_excess AS (
     SELECT
-        rank,
-        step_id,
-        pass,
-        layer,
+        rank, step_id, pass, layer,
         'idle' AS role,
         idle_ns - median(idle_ns) OVER (PARTITION BY rank, step_id, pass) AS excess_ns
     FROM layer
@@ -100,16 +86,8 @@ slowest AS (
     GROUP BY rank, step_id, pass, layer
 )
 SELECT
-    outlier.rank,
-    outlier.step_id,
-    step.number,
-    step.phase,
-    outlier.layer,
-    outlier.dur,
-    outlier.median_ns,
-    outlier.excess_ns,
-    outlier.score,
-    slowest.slowest_role
+    outlier.rank, outlier.step_id, step.number, step.phase, outlier.layer, outlier.dur,
+    outlier.median_ns, outlier.excess_ns, outlier.score, slowest.slowest_role
 FROM outlier
 INNER JOIN step USING (step_id)
 LEFT JOIN slowest

@@ -38,8 +38,7 @@ phase_size AS (
 ),
 ran AS (
     SELECT
-        chosen.phase,
-        kernel.role,
+        chosen.phase, kernel.role,
         COUNT(*) FILTER (role_call.begins_call) AS calls,
         COUNT(DISTINCT kernel.layer) AS layers,
         SUM(kernel.dur) AS total_ns,
@@ -51,8 +50,7 @@ ran AS (
     GROUP BY chosen.phase, kernel.role
 )
 SELECT
-    ran.phase,
-    ran.role,
+    ran.phase, ran.role,
     CAST(ran.work_ns AS BIGINT) AS work_ns,
     CAST(ran.wait_ns AS BIGINT) AS wait_ns,
     100.0 * ran.work_ns / NULLIF(SUM(ran.work_ns) OVER (PARTITION BY ran.phase), 0) AS share_pct,

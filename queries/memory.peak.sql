@@ -18,9 +18,7 @@
 -- @title  Peak of allocated memory
 WITH peak AS (
     SELECT
-        rank,
-        device_type,
-        device,
+        rank, device_type, device,
         MAX(allocated) AS peak_bytes,
         arg_max(ts, allocated) AS ts,
         arg_min(allocated, ts) AS start_bytes,
@@ -41,15 +39,8 @@ enclosing AS (
     GROUP BY peak.rank, peak.device_type, peak.device
 )
 SELECT
-    peak.rank,
-    peak.device_type,
-    peak.device,
-    peak.peak_bytes,
-    peak.ts,
-    enclosing.op,
-    peak.start_bytes,
-    peak.reserved_bytes,
-    peak.events
+    peak.rank, peak.device_type, peak.device, peak.peak_bytes, peak.ts, enclosing.op,
+    peak.start_bytes, peak.reserved_bytes, peak.events
 FROM peak
 LEFT JOIN enclosing USING (rank, device_type, device)
 ORDER BY peak.rank, peak.device_type, peak.device

@@ -28,9 +28,7 @@ span AS (
     GROUP BY rank
 )
 SELECT
-    chosen.rank,
-    chosen.device_type,
-    chosen.device,
+    chosen.rank, chosen.device_type, chosen.device,
     span.ts + (chosen.ts - span.ts) // span.width * span.width AS ts,
     COUNT(*) AS events,
     MAX(chosen.allocated) AS max_allocated_bytes,

@@ -28,8 +28,7 @@
 -- @title  Model utilization: FLOPs (MFU) and memory bandwidth (MBU)
 WITH phased AS (
     SELECT
-        step_id,
-        rank,
+        step_id, rank,
         COALESCE(phase, 'unknown') AS phase,
         context_tokens + generation_tokens AS tokens
     FROM step
@@ -49,10 +48,7 @@ counted AS (
 -- A part of the model takes at least these times; NULL if its work or the peak for it is unknown.
 rated AS (
     SELECT
-        phased.phase,
-        cost.role,
-        cost.dur_ns,
-        cost.flops,
+        phased.phase, cost.role, cost.dur_ns, cost.flops,
         cost.weight_bytes + cost.kv_bytes AS model_bytes,
         CASE WHEN cost.flops = 0 THEN 0 ELSE cost.flops / (peak.tflops * 1000) END AS compute_ns,
         CASE WHEN cost.executed_flops = 0 THEN 0 ELSE cost.executed_flops / (peak.tflops * 1000) END AS executed_ns,
@@ -87,9 +83,7 @@ worked AS (
 -- Of parts of the model alone: sampling and the preparation of inputs have no cost.
 unknown AS (
     SELECT
-        phase,
-        role,
-        dur_ns,
+        phase, role, dur_ns,
         UNNEST(list_distinct([
             missing,
             CASE
@@ -134,8 +128,7 @@ timed AS (
 -- Parts without work say nothing about those that are unknown.
 summed AS (
     SELECT
-        timed.*,
-        told.missing,
+        timed.*, told.missing,
         CASE WHEN worked.flops > 0 OR told.missing IS NULL THEN worked.flops END AS flops,
         CASE WHEN worked.model_bytes > 0 OR told.missing IS NULL THEN worked.model_bytes END AS model_bytes,
         CASE WHEN worked.compute_ns > 0 OR told.missing IS NULL THEN worked.compute_ns END AS compute_ns,

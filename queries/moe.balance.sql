@@ -31,11 +31,7 @@ WITH model AS (
 ),
 ran AS (
     SELECT
-        step.rank,
-        step.step_id,
-        aligned_step.iteration,
-        step.phase,
-        kernel.layer,
+        step.rank, step.step_id, aligned_step.iteration, step.phase, kernel.layer,
         SUM(kernel.dur) AS experts_ns,
         MAX(kernel.grid[1]) FILTER (kernel.role = 'experts_gate_up') AS up_blocks,
         MAX(kernel.grid[1]) FILTER (kernel.role = 'experts_down') AS down_blocks,
@@ -59,10 +55,7 @@ floored AS (
 -- A layer in a step, on all its ranks.
 layer_run AS (
     SELECT
-        ran.iteration,
-        ran.layer,
-        ran.phase,
-        step_tokens.tokens,
+        ran.iteration, ran.layer, ran.phase, step_tokens.tokens,
         COALESCE(step_tokens.executed_tokens, step_tokens.tokens) AS executed_tokens,
         AVG(ran.experts_ns) AS experts_ns,
         MAX(ran.experts_ns) AS slowest_ns,
@@ -78,9 +71,7 @@ layer_run AS (
 ),
 batch AS (
     SELECT
-        phase,
-        tokens,
-        executed_tokens,
+        phase, tokens, executed_tokens,
         AVG(experts_ns) AS experts_ns,
         AVG(slowest_ns) AS slowest_ns,
         100 * SUM(floor_ns ORDER BY floor_ns) / SUM(experts_ns) AS ceiling_pct,
@@ -96,11 +87,7 @@ batch AS (
 -- vLLM's moe_align_block_size reserves this number of rows; the grid has one block for each tile of them.
 reserved AS (
     SELECT
-        batch.*,
-        model.experts,
-        model.top_k,
-        model.hidden,
-        size.block_rows,
+        batch.*, model.experts, model.top_k, model.hidden, size.block_rows,
         LEAST(
             executed_tokens * top_k + experts * (size.block_rows - 1),
             CASE WHEN executed_tokens * top_k < experts THEN executed_tokens * top_k * size.block_rows END
@@ -111,9 +98,7 @@ reserved AS (
 ),
 fitting AS (
     SELECT
-        reserved.phase,
-        reserved.tokens,
-        reserved.executed_tokens,
+        reserved.phase, reserved.tokens, reserved.executed_tokens,
         CASE WHEN COUNT(DISTINCT reserved.block_rows) = 1 THEN MIN(reserved.block_rows) END AS block_rows
     FROM reserved
     CROSS JOIN (SELECT UNNEST([16, 32, 64, 128, 256]) AS columns) AS width
@@ -125,10 +110,7 @@ fitting AS (
 ),
 known AS (
     SELECT
-        batch.*,
-        model.experts,
-        model.top_k,
-        fitting.block_rows,
+        batch.*, model.experts, model.top_k, fitting.block_rows,
         CASE WHEN batch.is_triton AND NOT batch.is_uneven THEN COALESCE(fitting.block_rows, CASE WHEN batch.executed_tokens * model.top_k <= model.experts THEN 16 END) END
             AS least_block
     FROM batch
@@ -153,18 +135,12 @@ padded AS (
     FROM known
 )
 SELECT
-    phase,
-    tokens,
-    executed_tokens,
+    phase, tokens, executed_tokens,
     tokens * top_k AS routed_rows,
     executed_rows,
     100 * tokens * top_k / executed_rows AS fill_pct,
     block_rows,
     CASE WHEN NOT is_uneven THEN experts * (1 - pow(1 - top_k / experts, tokens)) END AS touched_experts,
-    experts,
-    experts_ns,
-    slowest_ns,
-    ceiling_pct,
-    steps
+    experts, experts_ns, slowest_ns, ceiling_pct, steps
 FROM padded
 ORDER BY phase, tokens

@@ -35,21 +35,14 @@ WITH launched AS (
         CASE launch.kind WHEN 'kernel' THEN COALESCE(parsed_kernel_name.base, launch.name) ELSE format('({})', launch.kind) END
             AS base,
         CASE launch.kind WHEN 'kernel' THEN parsed_kernel_name.arguments END AS arguments,
-        launch.grid,
-        launch.block,
-        launch.device_name,
-        work.*
+        launch.grid, launch.block, launch.device_name, work.*
     FROM profiled_launch AS launch
     INNER JOIN profiled_work AS work ON launch.id = work.launch
     LEFT JOIN parsed_kernel_name USING (name)
 ),
 summed AS (
     SELECT
-        base,
-        arguments,
-        grid,
-        block,
-        device_name,
+        base, arguments, grid, block, device_name,
         COUNT(*) AS launches,
         SUM(dur ORDER BY launch) AS total_ns,
         AVG(dur ORDER BY launch) AS mean_ns,
@@ -71,14 +64,9 @@ SELECT
     CASE WHEN COUNT(*) OVER (PARTITION BY summed.base, summed.grid, summed.block, summed.device_name) > 1
         THEN COALESCE(format('{}<{}>', summed.base, summed.arguments), summed.base)
     ELSE summed.base END AS kernel,
-    summed.launches,
-    summed.total_ns,
+    summed.launches, summed.total_ns,
     100 * summed.total_ns / NULLIF(SUM(summed.total_ns) OVER (), 0) AS share_pct,
-    summed.mean_ns,
-    summed.dram_bytes,
-    summed.flops,
-    summed.intensity,
-    summed.achieved_gbps,
+    summed.mean_ns, summed.dram_bytes, summed.flops, summed.intensity, summed.achieved_gbps,
     summed.achieved_tflops,
     100 * summed.achieved_gbps / memory_peak.hbm_gbps AS memory_pct,
     100 * summed.achieved_tflops / peak.tflops AS compute_pct,

@@ -42,12 +42,7 @@
 -- @title  Roofline by counters
 WITH counted AS (
     SELECT
-        profiled_kernel.*,
-        kernel.dur,
-        kernel.role,
-        kernel.step_id,
-        kernel.layer,
-        step.phase,
+        profiled_kernel.*, kernel.dur, kernel.role, kernel.step_id, kernel.layer, step.phase,
         trace.device_name
     FROM profiled_kernel
     INNER JOIN kernel ON profiled_kernel.kernel_id = kernel.id
@@ -75,10 +70,7 @@ expected AS (
 ),
 summed AS (
     SELECT
-        counted.key_id,
-        counted.role,
-        counted.phase,
-        counted.device_name,
+        counted.key_id, counted.role, counted.phase, counted.device_name,
         COUNT(*) AS calls,
         SUM(counted.dur) AS total_ns,
         AVG(counted.ncu_ns) AS ncu_ns,
@@ -100,19 +92,11 @@ memory_peak AS (
 )
 SELECT
     CASE WHEN kernel_key.arguments IS NULL THEN kernel_key.base ELSE format('{}<{}>', kernel_key.base, kernel_key.arguments) END AS kernel,
-    summed.role,
-    summed.phase,
-    summed.calls,
+    summed.role, summed.phase, summed.calls,
     CAST(summed.total_ns AS BIGINT) AS total_ns,
     summed.total_ns / summed.calls AS mean_ns,
-    summed.ncu_ns,
-    summed.dram_bytes,
-    summed.expected_bytes,
-    summed.flops,
-    summed.tensor_flops,
-    summed.intensity,
-    summed.achieved_gbps,
-    summed.achieved_tflops,
+    summed.ncu_ns, summed.dram_bytes, summed.expected_bytes, summed.flops, summed.tensor_flops,
+    summed.intensity, summed.achieved_gbps, summed.achieved_tflops,
     100 * summed.achieved_gbps / memory_peak.hbm_gbps AS memory_pct,
     100 * summed.achieved_tflops / peak.tflops AS compute_pct,
     CASE
@@ -122,8 +106,7 @@ SELECT
     summed.dtype,
     peak.tflops AS peak_tflops,
     memory_peak.hbm_gbps AS peak_gbps,
-    summed.how,
-    kernel_key.launches,
+    summed.how, kernel_key.launches,
     CASE WHEN summed.how = 'mean' THEN kernel_key.bytes_spread_pct END AS bytes_spread_pct,
     CAST(kernel_key.grid AS VARCHAR) AS grid,
     CAST(kernel_key.block AS VARCHAR) AS block

@@ -34,20 +34,14 @@ op_name AS MATERIALIZED (
 ),
 op AS MATERIALIZED (
     SELECT
-        operator.rank,
-        operator.tid,
-        operator.ts,
-        operator.dur,
-        operator.external_id,
+        operator.rank, operator.tid, operator.ts, operator.dur, operator.external_id,
         op_name.name_id
     FROM operator
     INNER JOIN op_name ON operator.name IS NOT DISTINCT FROM op_name.name
 ),
 by_launch AS (
     SELECT
-        kernel.rank,
-        kernel.launch_id,
-        slice.external_id,
+        kernel.rank, kernel.launch_id, slice.external_id,
         COUNT(*) AS kernels,
         CAST(SUM(kernel.dur) AS BIGINT) AS dur,
         SUM(role_call.wait_ns) AS wait_ns,
@@ -60,14 +54,9 @@ by_launch AS (
 ),
 launched AS (
     SELECT
-        by_launch.rank,
-        launch.tid,
-        launch.ts,
+        by_launch.rank, launch.tid, launch.ts,
         on_host.name AS call,
-        by_launch.kernels,
-        by_launch.dur,
-        by_launch.wait_ns,
-        by_launch.work_ns,
+        by_launch.kernels, by_launch.dur, by_launch.wait_ns, by_launch.work_ns,
         COALESCE(by_launch.external_id, on_host.external_id) AS external_id
     FROM by_launch
     LEFT JOIN launch ON by_launch.launch_id = launch.id
@@ -94,9 +83,7 @@ own AS (
 -- GPU time launched on each thread up to each launch call.
 running AS (
     SELECT
-        rank,
-        tid,
-        ts,
+        rank, tid, ts,
         CAST(SUM(SUM(dur)) OVER (PARTITION BY rank, tid ORDER BY ts) AS BIGINT) AS gpu_ns
     FROM launched
     WHERE tid IS NOT NULL

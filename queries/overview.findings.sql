@@ -24,21 +24,7 @@
 -- @chart  none
 -- @empty  no number reaches its threshold (table reference.finding_rule), or there is no trace: profiles of Nsight Compute alone have no findings
 SELECT
-    rank_order,
-    severity,
-    kind,
-    finding,
-    saving_ns,
-    saving_pct,
-    assumption,
-    advice,
-    query,
-    parameters,
-    value,
-    unit,
-    cost_ns,
-    rank,
-    ts,
-    dur
+    rank_order, severity, kind, finding, saving_ns, saving_pct, assumption, advice, query,
+    parameters, value, unit, cost_ns, rank, ts, dur
 FROM finding
 ORDER BY rank_order

@@ -25,8 +25,7 @@ job AS (
 ),
 directory AS (
     SELECT
-        model,
-        start,
+        model, start,
         concat_ws(', ', 'TP ' || tp, 'PP ' || pp, 'DP ' || dp, CASE WHEN ep THEN 'expert parallel' END)
             AS parallelism,
         concat_ws(', ', 'vLLM ' || vllm_version, 'PyTorch ' || torch_version) AS versions,

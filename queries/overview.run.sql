@@ -44,19 +44,12 @@ iteration AS (
     GROUP BY rank
 )
 SELECT
-    trace.rank,
-    trace.device_name,
-    device.window_ns,
-    device.computing_ns,
+    trace.rank, trace.device_name, device.window_ns, device.computing_ns,
     100.0 * device.computing_ns / NULLIF(device.window_ns, 0) AS computing_pct,
-    device.exposed_transfer_ns,
-    device.exposed_wait_ns,
-    device.exposed_unmatched_ns,
-    device.idle_ns,
+    device.exposed_transfer_ns, device.exposed_wait_ns, device.exposed_unmatched_ns, device.idle_ns,
     COALESCE(activity.kernels, 0) AS kernels,
     COALESCE(iteration.steps, 0) AS steps,
-    iteration.context_tokens,
-    iteration.generation_tokens
+    iteration.context_tokens, iteration.generation_tokens
 FROM trace
 LEFT JOIN device USING (rank)
 LEFT JOIN activity USING (rank)

@@ -24,15 +24,8 @@
 -- @chart  point x=iteration y=skew_ns color=rank
 -- @title  How far each rank began a step behind the first
 SELECT
-    aligned_step.iteration,
-    aligned_step.rank,
-    layout.tp_rank,
-    layout.pp_rank,
-    layout.dp_rank,
-    aligned_step.step_id,
-    step.phase,
-    aligned_step.ts,
-    aligned_step.dur,
+    aligned_step.iteration, aligned_step.rank, layout.tp_rank, layout.pp_rank, layout.dp_rank,
+    aligned_step.step_id, step.phase, aligned_step.ts, aligned_step.dur,
     CASE
         WHEN COUNT(DISTINCT aligned_step.rank) OVER (PARTITION BY aligned_step.iteration) > 1
             THEN aligned_step.ts - MIN(aligned_step.ts) OVER (PARTITION BY aligned_step.iteration)

@@ -45,9 +45,7 @@ recorded AS (
 ),
 state AS (
     SELECT
-        place.rank,
-        place.pp_rank,
-        place.dp_rank,
+        place.rank, place.pp_rank, place.dp_rank,
         on_reference_clock(device_timeline.ts, place.offset_ns, place.drift, place.at_ns) AS ts,
         on_reference_clock(device_timeline.ts + device_timeline.dur, place.offset_ns, place.drift, place.at_ns) AS end_ts,
         CASE
@@ -89,10 +87,7 @@ around AS (
 ),
 clipped AS (
     SELECT
-        own.rank,
-        place.pp_rank,
-        place.dp_rank,
-        own.doing,
+        own.rank, place.pp_rank, place.dp_rank, own.doing,
         GREATEST(own.ts, shared_window.ts) AS ts,
         LEAST(own.end_ts, shared_window.end_ts) AS end_ts
     FROM (
@@ -112,9 +107,7 @@ edge AS (
 ),
 stage AS (
     SELECT
-        pp_rank,
-        dp_rank,
-        ts,
+        pp_rank, dp_rank, ts,
         SUM(computing) OVER in_order > 0 AS computing,
         (LEAD(ts) OVER in_order IS DISTINCT FROM ts) AS is_last
     FROM edge
@@ -173,19 +166,11 @@ batch AS (
     GROUP BY aligned_step.rank
 )
 SELECT
-    parted.rank,
-    place.pp_rank,
-    place.dp_rank,
-    parted.window_ns,
-    parted.computing_ns,
+    parted.rank, place.pp_rank, place.dp_rank, parted.window_ns, parted.computing_ns,
     parted.bubble_ns,
     parted.window_ns - parted.computing_ns - parted.bubble_ns AS neither_ns,
     100.0 * parted.bubble_ns / NULLIF(parted.window_ns, 0) AS bubble_pct,
-    parted.comm_ns,
-    parted.copy_ns,
-    parted.host_ns,
-    parted.launch_ns,
-    parted.edge_ns,
+    parted.comm_ns, parted.copy_ns, parted.host_ns, parted.launch_ns, parted.edge_ns,
     COALESCE(batch.microbatches, 0) AS microbatches,
     100.0 * (place.pp_size - 1) / NULLIF(COALESCE(batch.microbatches, 0) + place.pp_size - 1, 0) AS ideal_pct,
     place.source AS layout_source

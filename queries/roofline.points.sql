@@ -33,10 +33,7 @@ WITH chosen AS (
 ),
 done AS (
     SELECT
-        chosen.phase,
-        cost.role,
-        cost.dtype,
-        trace.device_name,
+        chosen.phase, cost.role, cost.dtype, trace.device_name,
         SUM(cost.flops) AS flops,
         SUM(cost.hbm_bytes) AS bytes,
         SUM(cost.dur_ns) AS total_ns
@@ -62,11 +59,7 @@ roofed AS (
         ON done.device_name = measured.device_name AND done.dtype = measured.dtype AND measured.kind = 'measured'
 )
 SELECT
-    phase,
-    role,
-    dtype,
-    intensity,
-    achieved_tflops,
+    phase, role, dtype, intensity, achieved_tflops,
     bytes / total_ns AS achieved_gbps,
     CASE
         WHEN peak_tflops + peak_gbps IS NOT NULL
@@ -77,9 +70,6 @@ SELECT
         WHEN intensity * peak_gbps / 1000 >= peak_tflops THEN 'compute'
     END AS bound,
     CAST(total_ns AS BIGINT) AS total_ns,
-    peak_tflops,
-    peak_gbps,
-    measured_tflops,
-    measured_gbps
+    peak_tflops, peak_gbps, measured_tflops, measured_gbps
 FROM roofed
 ORDER BY phase, total_ns DESC, role

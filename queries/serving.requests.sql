@@ -27,8 +27,7 @@ WITH kernel_time AS (
 ),
 served AS (
     SELECT
-        run,
-        request_id,
+        run, request_id,
         COUNT(*) AS steps,
         CAST(COALESCE(SUM(kernel_ns), 0) AS BIGINT) AS shared_kernel_ns
     FROM (
@@ -42,15 +41,8 @@ served AS (
 SELECT
     request.request_id,
     CASE WHEN request.profiled THEN 'profiled' ELSE 'unprofiled' END AS pass,
-    request.ts,
-    request.prompt_tokens,
-    request.output_tokens,
-    request.finished,
-    request.ttft_ns,
-    request.tpot_ns,
-    request.e2e_ns,
-    served.steps,
-    served.shared_kernel_ns
+    request.ts, request.prompt_tokens, request.output_tokens, request.finished, request.ttft_ns,
+    request.tpot_ns, request.e2e_ns, served.steps, served.shared_kernel_ns
 FROM request
 LEFT JOIN served
     ON request.run = served.run AND request.request_id = served.request_id AND request.profiled

@@ -61,10 +61,7 @@ main_communicator AS MATERIALIZED (
 ),
 attended AS MATERIALIZED (
     SELECT
-        collective_arrival.*,
-        collective.transfer_ns,
-        kernel.ts,
-        kernel.dur,
+        collective_arrival.*, collective.transfer_ns, kernel.ts, kernel.dur,
         collective_arrival.rank IN (FROM requested) AS is_requested
     FROM collective_arrival
     INNER JOIN collective USING (kernel_id)
@@ -106,9 +103,7 @@ chain AS MATERIALIZED (
 -- Intervals of the late ranks that contain communication in other communicators.
 begun AS MATERIALIZED (
     SELECT
-        own.step_id,
-        last_rank.rank,
-        kernel.device,
+        own.step_id, last_rank.rank, kernel.device,
         last_rank.ts - last_rank.since_ns AS begin_ts,
         last_rank.ts AS end_ts,
         NULL::BIGINT AS waiting_rank,
@@ -122,9 +117,7 @@ begun AS MATERIALIZED (
 -- twice; and the kernel whose arrival ended the wait.
 waited AS (
     SELECT
-        kernel.rank,
-        kernel.device,
-        kernel.ts,
+        kernel.rank, kernel.device, kernel.ts,
         kernel.ts + collective.wait_ns AS end_ts,
         late.rank AS late_rank,
         late.device AS late_device,
@@ -158,9 +151,7 @@ stretch AS (
     FROM begun
     UNION ALL
     SELECT
-        stretch.step_id,
-        waiting.late_rank,
-        waiting.late_device,
+        stretch.step_id, waiting.late_rank, waiting.late_device,
         waiting.late_ts - (waiting.end_ts - GREATEST(waiting.ts, stretch.begin_ts)),
         waiting.late_ts - (waiting.end_ts - LEAST(waiting.end_ts, stretch.end_ts)),
         stretch.rank,
@@ -178,10 +169,7 @@ followed AS MATERIALIZED (
 ),
 spent AS (
     SELECT
-        rank,
-        device,
-        ts,
-        dur,
+        rank, device, ts, dur,
         CASE
             WHEN part = 'computing' THEN 'kernel'
             WHEN part = 'exposed_copy' THEN 'copy'
@@ -200,10 +188,7 @@ kind AS (
 -- Cumulative time of each kind of segment up to each state.
 counted AS (
     SELECT
-        kind.segment,
-        state.rank,
-        state.device,
-        state.ts,
+        kind.segment, state.rank, state.device, state.ts,
         CASE WHEN state.segment = kind.segment THEN state.dur ELSE 0 END AS ns,
         SUM(CASE WHEN state.segment = kind.segment THEN state.dur ELSE 0 END) OVER (
             PARTITION BY kind.segment, state.rank, state.device ORDER BY state.ts
@@ -223,10 +208,7 @@ instant AS (
 ),
 elsewhere AS (
     SELECT
-        instant.number,
-        instant.step_id,
-        instant.segment,
-        instant.rank,
+        instant.number, instant.step_id, instant.segment, instant.rank,
         CAST(SUM(instant.sign * (
             counted.until_ns - counted.ns + LEAST(counted.ns, instant.ts - counted.ts)
         )) AS BIGINT) AS ns
@@ -298,10 +280,7 @@ measured AS (
         CASE WHEN $by::VARCHAR = 'step' OR $step::BIGINT IS NOT NULL THEN step.step_id END AS step_id,
         CASE WHEN $by::VARCHAR = 'step' OR $step::BIGINT IS NOT NULL THEN step.number END AS number,
         step.step_id AS of_step_id,
-        segmented.segment,
-        segmented.rank,
-        segmented.operations,
-        segmented.ns
+        segmented.segment, segmented.rank, segmented.operations, segmented.ns
     FROM segmented
     INNER JOIN step USING (step_id)
     WHERE
@@ -317,12 +296,7 @@ summed AS (
     GROUP BY phase, step_id, number, segment, rank
 )
 SELECT
-    summed.phase,
-    summed.step_id,
-    summed.number,
-    size.steps,
-    summed.segment,
-    summed.rank,
+    summed.phase, summed.step_id, summed.number, size.steps, summed.segment, summed.rank,
     CAST(summed.ns AS BIGINT) AS ns,
     100.0 * summed.ns / NULLIF(size.length_ns, 0) AS share_pct,
     1.0 * summed.ns / size.steps AS per_step_ns,

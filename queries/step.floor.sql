@@ -35,8 +35,7 @@
 -- @title  What a step needs at least, and what it takes
 WITH chosen AS (
     SELECT
-        step_id,
-        phase,
+        step_id, phase,
         CASE WHEN $by::VARCHAR = 'step' OR $step::BIGINT IS NOT NULL THEN step_id END AS only_step
     FROM step
     WHERE
@@ -47,12 +46,7 @@ WITH chosen AS (
 ),
 spent AS MATERIALIZED (
     SELECT
-        chosen.phase,
-        chosen.only_step,
-        chosen.step_id,
-        waterfall.bar,
-        waterfall.role,
-        waterfall.ns
+        chosen.phase, chosen.only_step, chosen.step_id, waterfall.bar, waterfall.role, waterfall.ns
     FROM waterfall
     INNER JOIN chosen USING (step_id)
     WHERE
@@ -61,8 +55,7 @@ spent AS MATERIALIZED (
 ),
 summed AS (
     SELECT
-        phase,
-        only_step,
+        phase, only_step,
         COUNT(DISTINCT step_id) AS steps,
         SUM(ns) AS gpu_ns,
         SUM(ns) FILTER (bar IN ('floor', 'comm_floor')) AS floor_ns,
@@ -73,9 +66,7 @@ summed AS (
 ),
 of_role AS MATERIALIZED (
     SELECT
-        chosen.phase,
-        chosen.only_step,
-        role_floor.role,
+        chosen.phase, chosen.only_step, role_floor.role,
         MIN(role_floor.missing) AS missing,
         SUM(round(role_floor.floor_ns)) FILTER (role_floor.bound = 'compute') AS compute_ns
     FROM role_floor
@@ -96,8 +87,7 @@ unmodelled AS (
 ),
 unknown AS (
     SELECT
-        unmodelled.phase,
-        unmodelled.only_step,
+        unmodelled.phase, unmodelled.only_step,
         COALESCE(of_role.missing, 'part of the model') AS what,
         string_agg(COALESCE(unmodelled.role, 'kernels of unknown role'), ', ' ORDER BY unmodelled.ns DESC) AS roles,
         SUM(unmodelled.ns) AS ns
@@ -116,9 +106,7 @@ told AS (
 SELECT
     summed.phase,
     summed.only_step AS step_id,
-    step.rank,
-    step.number,
-    summed.steps,
+    step.rank, step.number, summed.steps,
     1.0 * summed.gpu_ns / summed.steps AS gpu_ns,
     1.0 * summed.floor_ns / summed.steps AS floor_ns,
     1.0 * NULLIF(

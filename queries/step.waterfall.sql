@@ -123,8 +123,7 @@ phase_size AS (
 ),
 summed AS (
     SELECT
-        chosen.phase,
-        waterfall.bar,
+        chosen.phase, waterfall.bar,
         CASE
             WHEN
                 $by::VARCHAR = 'role'
@@ -143,15 +142,13 @@ summed AS (
     GROUP BY ALL
 )
 SELECT
-    summed.phase,
-    summed.bar,
+    summed.phase, summed.bar,
     COALESCE(summed.part, summed.bar) AS part,
     1.0 * summed.total_ns / phase_size.steps AS mean_ns,
     100.0 * summed.total_ns / NULLIF(SUM(summed.total_ns) OVER (PARTITION BY summed.phase), 0) AS share_pct,
     1.0 * summed.total_ns / NULLIF(phase_size.tokens, 0) AS per_token_ns,
     CAST(summed.total_ns AS BIGINT) AS total_ns,
-    phase_size.steps,
-    listed.meaning,
+    phase_size.steps, listed.meaning,
     text_for_dialect(
         (SELECT MIN(dialect) FROM trace HAVING MIN(dialect) = MAX(dialect)), listed.advice
     ) AS advice

@@ -40,20 +40,13 @@ chosen AS (
     )
 )
 SELECT
-    rank,
-    step_id,
+    rank, step_id,
     ts - MIN(ts) OVER () AS start_ns,
     dur,
     GREATEST(0, ts - COALESCE(MAX(ts + GREATEST(dur, 0)) OVER (
         PARTITION BY device ORDER BY ts, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ), ts)) AS gap_ns,
-    stream,
-    layer,
-    role,
-    category,
-    name,
-    layer_source,
-    id
+    stream, layer, role, category, name, layer_source, id
 FROM kernel
 WHERE step_id IN (FROM chosen)
 ORDER BY ts, id

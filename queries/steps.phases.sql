@@ -17,8 +17,7 @@
 -- @chart  bar x=median_ns y=phase group=rank
 -- @title  Median step duration by phase
 SELECT
-    rank,
-    phase,
+    rank, phase,
     COUNT(*) AS steps,
     quantile_cont(gpu_dur, 0.5) AS median_ns,
     quantile_cont(gpu_dur, 0.99) AS p99_ns,

@@ -29,17 +29,8 @@ WITH activity AS (
     GROUP BY step_id
 )
 SELECT
-    step.rank,
-    step.step_id,
-    step.number,
-    step.phase,
-    step.graph_mode,
-    step.context_tokens,
-    step.generation_tokens,
-    step.ts,
-    step.dur,
-    step.gpu_ts,
-    step.gpu_dur,
+    step.rank, step.step_id, step.number, step.phase, step.graph_mode, step.context_tokens,
+    step.generation_tokens, step.ts, step.dur, step.gpu_ts, step.gpu_dur,
     COALESCE(activity.kernels, 0) AS kernels,
     COALESCE(activity.kernel_ns, 0) AS kernel_ns
 FROM step

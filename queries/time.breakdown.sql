@@ -31,18 +31,12 @@ WITH cut AS (
         device_timeline.rank,
         CASE WHEN $by::VARCHAR = 'phase' THEN device_timeline.phase END AS phase,
         NULL AS step_id,
-        device_timeline.part,
-        device_timeline.is_overlapped,
-        device_timeline.dur
+        device_timeline.part, device_timeline.is_overlapped, device_timeline.dur
     FROM device_timeline
     WHERE $by::VARCHAR <> 'step'
     UNION ALL
     SELECT
-        step.rank,
-        step.phase,
-        step.step_id,
-        device_timeline.part,
-        device_timeline.is_overlapped,
+        step.rank, step.phase, step.step_id, device_timeline.part, device_timeline.is_overlapped,
         LEAST(device_timeline.ts + device_timeline.dur, step.gpu_ts + step.gpu_dur) - GREATEST(device_timeline.ts, step.gpu_ts)
     FROM step
     INNER JOIN device_timeline
@@ -53,9 +47,7 @@ WITH cut AS (
 ),
 summed AS (
     SELECT
-        rank,
-        phase,
-        step_id,
+        rank, phase, step_id,
         SUM(dur) AS window_ns,
         SUM(dur) FILTER (part = 'computing') AS computing_ns,
         SUM(dur) FILTER (part = 'exposed_transfer') AS transfer_ns,
@@ -76,9 +68,7 @@ counted AS (
     FROM summed
 )
 SELECT
-    rank,
-    phase,
-    step_id,
+    rank, phase, step_id,
     CAST(window_ns AS BIGINT) AS window_ns,
     CAST(COALESCE(computing_ns, 0) AS BIGINT) AS computing_ns,
     CAST(comm_ns AS BIGINT) AS exposed_comm_ns,

@@ -48,10 +48,7 @@ doing AS (
 blamed AS (
     SELECT
         lost_time.root_rank AS rank,
-        step.phase,
-        step.graph_mode,
-        lost_time.cause,
-        lost_time.late_place,
+        step.phase, step.graph_mode, lost_time.cause, lost_time.late_place,
         SUM(lost_time.ns) AS lost_ns,
         COALESCE(SUM(lost_time.ns) FILTER (lost_time.part = 'idle'), 0) AS idle_ns,
         COALESCE(SUM(lost_time.ns) FILTER (lost_time.part = 'exposed_wait'), 0) AS wait_ns,
@@ -66,11 +63,7 @@ blamed AS (
     GROUP BY ALL
 )
 SELECT
-    blamed.rank,
-    blamed.phase,
-    blamed.graph_mode,
-    blamed.cause,
-    blamed.late_place,
+    blamed.rank, blamed.phase, blamed.graph_mode, blamed.cause, blamed.late_place,
     CAST(blamed.lost_ns AS BIGINT) AS lost_ns,
     CAST(blamed.idle_ns AS BIGINT) AS idle_ns,
     CAST(blamed.wait_ns AS BIGINT) AS wait_ns,

@@ -52,9 +52,7 @@ WITH operation AS (
 ),
 bounded AS (
     SELECT
-        step_id,
-        rank,
-        phase,
+        step_id, rank, phase,
         gpu_ts AS ts,
         LEAST(gpu_ts + gpu_dur, LEAD(gpu_ts) OVER (PARTITION BY rank ORDER BY gpu_ts, step_id)) AS end_ts
     FROM step
@@ -91,20 +89,13 @@ exposed AS (
 ),
 parted AS (
     SELECT
-        layout.pp_rank,
-        layout.tp_size,
-        layout.source,
-        bounded.phase,
+        layout.pp_rank, layout.tp_size, layout.source, bounded.phase,
         bounded.end_ts - bounded.ts AS step_ns,
         LEAST(operation.comm_ns, exposed.ns) AS comm_ns,
         exposed.ns - LEAST(operation.comm_ns, exposed.ns) AS other_comm_ns,
         bounded.end_ts - bounded.ts - exposed.ns AS rest_ns,
-        operation.unmatched_ns,
-        operation.wait_ns,
-        operation.transfer_ns,
-        operation.at_peak_ns,
-        operation.calls,
-        operation.matched
+        operation.unmatched_ns, operation.wait_ns, operation.transfer_ns, operation.at_peak_ns,
+        operation.calls, operation.matched
     FROM bounded
     INNER JOIN operation USING (step_id)
     INNER JOIN exposed USING (step_id)
@@ -112,8 +103,7 @@ parted AS (
     WHERE layout.tp_size > 1
 )
 SELECT
-    pp_rank,
-    phase,
+    pp_rank, phase,
     ANY_VALUE(tp_size) AS tp_size,
     COUNT(*) AS steps,
     AVG(step_ns) AS step_ns,

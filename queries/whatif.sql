@@ -46,8 +46,7 @@ other_device AS MATERIALIZED (
 -- A question for the GPU that was recorded changes nothing.
 recorded AS MATERIALIZED (
     SELECT
-        layout.rank,
-        layout.tp_size,
+        layout.rank, layout.tp_size,
         layout.pp_size > 1 AS has_stages,
         trace.device_name,
         COALESCE($tp::BIGINT, layout.tp_size) AS asked_tp,
@@ -179,18 +178,12 @@ case_size AS MATERIALIZED (
     CROSS JOIN recorded
     UNION ALL
     SELECT
-        checked.class_id,
-        checked.class_id,
-        checked.base_id,
+        checked.class_id, checked.class_id, checked.base_id,
         FALSE,
         recorded.tp_size,
         FALSE,
-        checked.in_graph,
-        checked.executed_tokens,
-        checked.logit_rows,
-        checked.context_pairs,
-        checked.generation_pairs,
-        checked.kv_tokens
+        checked.in_graph, checked.executed_tokens, checked.logit_rows, checked.context_pairs,
+        checked.generation_pairs, checked.kv_tokens
     FROM checked
     CROSS JOIN recorded
 ),
@@ -278,12 +271,7 @@ tested AS (
 ),
 told AS (
     SELECT
-        part,
-        kind,
-        place,
-        measured_ns,
-        predicted_ns,
-        floor_ns,
+        part, kind, place, measured_ns, predicted_ns, floor_ns,
         CASE WHEN predicted_ns IS NULL THEN 'unknown' ELSE how END AS how,
         NULL AS error_pct,
         warning
@@ -349,14 +337,6 @@ told AS (
     ) AS asks
     WHERE totalled.case_id = -1
 )
-SELECT
-    part,
-    kind,
-    measured_ns,
-    predicted_ns,
-    floor_ns,
-    how,
-    error_pct,
-    warning
+SELECT part, kind, measured_ns, predicted_ns, floor_ns, how, error_pct, warning
 FROM told
 ORDER BY place, GREATEST(COALESCE(measured_ns, 0), COALESCE(predicted_ns, 0)) DESC, part

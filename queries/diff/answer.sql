@@ -25,21 +25,9 @@
 -- @chart  forest x=change_pct,low_pct,high_pct y=scope,metric color=verdict
 -- @title  Change of each number
 SELECT
-    change.scope,
-    change.metric,
-    change.base,
-    change.new,
-    change.unit,
-    change.change_pct,
-    change.low_pct,
-    change.high_pct,
-    change.verdict,
-    change.reason,
-    change.runs_needed,
-    change.p,
-    change.base_spread_pct,
-    change.new_spread_pct,
-    change.step_noise_pct
+    change.scope, change.metric, change.base, change.new, change.unit, change.change_pct,
+    change.low_pct, change.high_pct, change.verdict, change.reason, change.runs_needed, change.p,
+    change.base_spread_pct, change.new_spread_pct, change.step_noise_pct
 FROM change
 LEFT JOIN scope USING (scope)
 WHERE

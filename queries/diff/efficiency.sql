@@ -44,9 +44,7 @@ phase_size AS (
 ),
 summed AS (
     SELECT
-        own.side,
-        own.phase,
-        own.role,
+        own.side, own.phase, own.role,
         SUM(own.work_ns) AS work_ns,
         100.0 * NULLIF(SUM(own.floor_ns ORDER BY own.floor_ns), 0)
         / NULLIF(SUM(own.work_ns) FILTER (own.floor_ns IS NOT NULL), 0) AS ceiling_pct,

@@ -68,8 +68,7 @@ paired AS (
 ),
 summed AS (
     SELECT
-        scope,
-        role,
+        scope, role,
         list(
             new_short || ' (was ' || printf('%.1f', base_kernels) || ')' ORDER BY new_ns DESC, new_name
         ) FILTER (round(base_kernels, 1) <> round(new_kernels, 1)) AS counted_names,
@@ -110,9 +109,7 @@ judged AS (
     FROM worded
 )
 SELECT
-    scope,
-    role,
-    what,
+    scope, role, what,
     CASE
         WHEN lost IS NOT NULL AND gained IS NOT NULL THEN lost || ' → ' || gained
         WHEN lost IS NOT NULL AND new_kernels > 0 THEN 'as before, but without ' || lost
@@ -120,13 +117,9 @@ SELECT
         WHEN COALESCE(lost, gained) IS NOT NULL THEN COALESCE(lost, gained)
         ELSE COALESCE(array_to_string(counted_names[1:3], ' + '), '')
     END AS became,
-    base_kernels,
-    new_kernels,
-    base_ns,
-    new_ns,
+    base_kernels, new_kernels, base_ns, new_ns,
     new_ns - base_ns AS delta_ns,
-    base_names,
-    new_names
+    base_names, new_names
 FROM judged
 WHERE $every::BOOLEAN OR what NOT IN ('same', 'renumbered')
 ORDER BY ABS(new_ns - base_ns) DESC, role

@@ -19,23 +19,14 @@
 -- @chart  none
 WITH one_each AS (
     SELECT
-        layer_change.scope,
-        layer_change.role,
-        layer_change.layers,
-        layer_change.usual_pct,
-        layer_change.low_pct,
-        layer_change.high_pct,
+        layer_change.scope, layer_change.role, layer_change.layers, layer_change.usual_pct,
+        layer_change.low_pct, layer_change.high_pct,
         unnest(CASE WHEN len(layer_change.apart) = 0 THEN [NULL] ELSE layer_change.apart END) AS apart
     FROM layer_change
     WHERE layer_change.scope = COALESCE($scope::VARCHAR, (SELECT scope.scope FROM scope WHERE scope.position = 0))
 )
 SELECT
-    scope,
-    role,
-    layers,
-    usual_pct,
-    low_pct,
-    high_pct,
+    scope, role, layers, usual_pct, low_pct, high_pct,
     apart.layer AS layer,
     apart.change_pct AS change_pct,
     apart.base_ns AS base_ns,

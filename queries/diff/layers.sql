@@ -24,11 +24,7 @@ WITH sized AS (
         AND ($role::VARCHAR IS NULL OR role = $role::VARCHAR)
 )
 SELECT
-    scope,
-    layer,
-    role,
-    base_ns,
-    new_ns,
+    scope, layer, role, base_ns, new_ns,
     new_ns - base_ns AS delta_ns,
     100.0 * (new_ns - base_ns) / NULLIF(base_ns, 0) AS change_pct
 FROM sized

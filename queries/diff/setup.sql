@@ -12,9 +12,7 @@
 -- @empty  both sides have the same set-up, as far as it was recorded
 -- @chart  none
 SELECT
-    title,
-    name,
-    effect,
+    title, name, effect,
     NULLIF(array_to_string(base, ', '), '') AS base,
     NULLIF(array_to_string(new, ', '), '') AS new,
     reason

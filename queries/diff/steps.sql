@@ -18,8 +18,7 @@
 -- @title  What the step is made of
 WITH chosen AS (
     SELECT
-        scope,
-        part,
+        scope, part,
         CASE
             WHEN part = 'exposed_wait' THEN 'waiting'
             WHEN part = 'exposed_copy' THEN 'copies'
@@ -36,8 +35,7 @@ WITH chosen AS (
 SELECT
     scope,
     $side::VARCHAR AS side,
-    part,
-    name,
+    part, name,
     CAST(SUM(ns) AS BIGINT) AS ns,
     100.0 * SUM(ns) / NULLIF(SUM(SUM(ns)) OVER (), 0) AS share_pct,
     CAST(ANY_VALUE(longest_ns) AS BIGINT) AS longest_ns

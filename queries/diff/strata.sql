@@ -22,20 +22,10 @@
 -- @empty  neither side has steps with kernels; traceql check has the reason
 -- @chart  none
 SELECT
-    stratum,
-    phase,
-    is_compared,
-    base_steps,
-    new_steps,
-    base_tokens,
-    new_tokens,
-    base_graphs,
-    new_graphs,
-    base_total_ns,
-    new_total_ns,
+    stratum, phase, is_compared, base_steps, new_steps, base_tokens, new_tokens, base_graphs,
+    new_graphs, base_total_ns, new_total_ns,
     100.0 * base_total_ns / SUM(base_total_ns) OVER () AS base_share_pct,
     100.0 * new_total_ns / SUM(new_total_ns) OVER () AS new_share_pct,
-    base_runs,
-    new_runs
+    base_runs, new_runs
 FROM stratum
 ORDER BY is_compared DESC, COALESCE(base_total_ns, new_total_ns) DESC, stratum

@@ -29,9 +29,7 @@ summed AS (
     GROUP BY ALL
 )
 SELECT
-    summed.name,
-    summed.change,
-    summed.delta_ns,
+    summed.name, summed.change, summed.delta_ns,
     before.steps AS base_steps,
     after.steps AS new_steps
 FROM summed

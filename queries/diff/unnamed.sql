@@ -18,10 +18,7 @@ SELECT
     stratum,
     NULLIF(array_to_string(base, ' + '), '') AS base,
     NULLIF(array_to_string(new, ' + '), '') AS new,
-    base_kernels,
-    new_kernels,
-    base_ns,
-    new_ns,
+    base_kernels, new_kernels, base_ns, new_ns,
     new_ns - base_ns AS delta_ns
 FROM unnamed_kernel
 ORDER BY ABS(new_ns - base_ns) DESC, stratum, base, new

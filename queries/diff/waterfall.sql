@@ -31,21 +31,16 @@
 -- @title  What made the step longer or shorter
 WITH chosen AS (
     SELECT
-        scope,
-        part,
+        scope, part,
         CASE WHEN $by::VARCHAR = 'role' AND part NOT IN ('exposed_wait', 'exposed_copy') THEN role END AS role,
         CASE WHEN $by::VARCHAR = 'role' THEN cause END AS cause,
-        base_ns,
-        new_ns
+        base_ns, new_ns
     FROM waterfall
     WHERE scope = COALESCE($scope::VARCHAR, (SELECT scope.scope FROM scope WHERE scope.position = 0))
 ),
 summed AS (
     SELECT
-        scope,
-        part,
-        role,
-        cause,
+        scope, part, role, cause,
         CAST(SUM(base_ns) AS BIGINT) AS base_ns,
         CAST(SUM(new_ns) AS BIGINT) AS new_ns
     FROM chosen
@@ -74,23 +69,11 @@ named AS (
     FROM summed
 )
 SELECT
-    named.scope,
-    named.part,
-    named.name,
-    named.role,
-    named.cause,
-    named.base_ns,
-    named.new_ns,
+    named.scope, named.part, named.name, named.role, named.cause, named.base_ns, named.new_ns,
     named.new_ns - named.base_ns AS delta_ns,
     100.0 * (named.new_ns - named.base_ns) / NULLIF(SUM(named.base_ns) OVER (), 0) AS delta_pct,
-    change.change_pct,
-    change.low_pct,
-    change.high_pct,
-    change.percent_of,
-    change.verdict,
-    change.reason,
-    change.base_kernels,
-    change.new_kernels
+    change.change_pct, change.low_pct, change.high_pct, change.percent_of, change.verdict,
+    change.reason, change.base_kernels, change.new_kernels
 FROM named
 LEFT JOIN change
     ON

@@ -42,22 +42,15 @@ WITH value AS (
     GROUP BY point_id
 )
 SELECT
-    point.engine,
-    point.in_flight,
-    point.request_rate,
-    point.prompt_tokens,
-    point.output_tokens,
+    point.engine, point.in_flight, point.request_rate, point.prompt_tokens, point.output_tokens,
     point.gpus,
     1000 * value.joules AS millijoules_per_output_token,
     1000 * value.low AS low,
     1000 * value.high AS high,
-    value.coverage_pct,
-    value.repeats,
+    value.coverage_pct, value.repeats,
     1000 * value.watts AS power_mw,
     1000 * value.watts / point.gpus AS power_per_gpu_mw,
-    value.sm_clock_mhz,
-    value.throttled_pct,
-    point_label.experiment,
+    value.sm_clock_mhz, value.throttled_pct, point_label.experiment,
     point_label.own || point_label.tokens_label || point_label.limit_label AS panel
 FROM point
 INNER JOIN value USING (point_id)

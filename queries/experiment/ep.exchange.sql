@@ -37,10 +37,7 @@
 -- @title  Experts, and the exchange that they need, in a step
 WITH cell AS (
     SELECT
-        main.point_id,
-        main.phase,
-        part.part,
-        part.role,
+        main.point_id, main.phase, part.part, part.role,
         CAST(part.ns AS BIGINT) AS ns
     FROM profile_main_stratum AS main
     INNER JOIN profile_step_part AS part
@@ -58,10 +55,7 @@ form AS (
 ),
 named AS (
     SELECT
-        cell.point_id,
-        cell.phase,
-        form.dispatches,
-        cell.ns,
+        cell.point_id, cell.phase, form.dispatches, cell.ns,
         cell.part AS kind,
         CASE
             WHEN cell.role IN ('experts_gate_up', 'experts_down') AND cell.part = 'computing' THEN 'experts'
@@ -78,8 +72,7 @@ named AS (
 ),
 summed AS (
     SELECT
-        point_id,
-        phase,
+        point_id, phase,
         ANY_VALUE(dispatches) AS dispatches,
         CAST(SUM(ns) AS BIGINT) AS step_ns,
         CAST(COALESCE(SUM(ns) FILTER (part = 'experts'), 0) AS BIGINT) AS experts_ns,
@@ -96,15 +89,9 @@ summed AS (
 )
 SELECT
     point_label.title AS point,
-    point.engine,
-    point.in_flight,
-    point.prompt_tokens,
-    point.output_tokens,
-    summed.phase,
+    point.engine, point.in_flight, point.prompt_tokens, point.output_tokens, summed.phase,
     CASE WHEN summed.exchanges THEN CASE WHEN summed.dispatches THEN 'dispatch/combine' ELSE 'all-reduce' END END AS form,
-    summed.step_ns,
-    summed.experts_ns,
-    summed.routing_ns,
+    summed.step_ns, summed.experts_ns, summed.routing_ns,
     CASE WHEN NOT summed.is_unmatched THEN summed.transfer_ns END AS transfer_ns,
     CASE WHEN NOT summed.is_unmatched THEN summed.wait_ns END AS wait_ns,
     summed.unmatched_ns,
@@ -115,9 +102,7 @@ SELECT
     (summed.transfer_ns + summed.wait_ns + summed.unmatched_ns)
     / NULLIF(summed.experts_ns + summed.routing_ns, 0) AS exchange_ratio,
     main.stratum AS size,
-    main.share_pct,
-    main.tokens,
-    main.steps
+    main.share_pct, main.tokens, main.steps
 FROM summed
 INNER JOIN profile_main_stratum AS main USING (point_id, phase)
 INNER JOIN point USING (point_id)

@@ -20,10 +20,7 @@
 WITH lost AS (
     SELECT
         CASE repeat.status WHEN 'failed' THEN 1 ELSE 2 END AS place,
-        repeat.status,
-        repeat.reason,
-        repeat.point_id,
-        repeat.number,
+        repeat.status, repeat.reason, repeat.point_id, repeat.number,
         string_split(repeat.log_tail, chr(10)) AS log
     FROM repeat
     WHERE repeat.status != 'complete'
@@ -38,10 +35,7 @@ WITH lost AS (
 ),
 found AS (
     SELECT
-        lost.*,
-        point.path,
-        point.engine,
-        experiment.experiment_id,
+        lost.*, point.path, point.engine, experiment.experiment_id,
         experiment.name AS experiment,
         CASE lost.number WHEN 0 THEN 'profiled' ELSE CAST(lost.number AS VARCHAR) END AS repeat,
         COALESCE(
@@ -53,8 +47,7 @@ found AS (
     INNER JOIN experiment USING (experiment_id)
 )
 SELECT
-    status,
-    reason,
+    status, reason,
     COUNT(DISTINCT point_id) AS points,
     NULLIF(COUNT(number), 0) AS repeats,
     STRING_AGG(DISTINCT engine, '; ' ORDER BY engine) AS engines,

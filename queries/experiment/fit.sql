@@ -37,19 +37,9 @@ worst AS (
     QUALIFY ROW_NUMBER() OVER (PARTITION BY fit_point.fit_id ORDER BY ABS(fit_point.error_pct) DESC, point.point_id) = 1
 )
 SELECT
-    engine.engine,
-    fit.load,
-    fit.output_tokens,
-    fit.metric,
-    fit.points,
-    fit.fixed_ns,
-    fit.linear_ns,
-    fit.context_ns,
-    fit.median_error_pct,
-    fit.worst_error_pct,
-    worst.worst_point,
-    fit.unseen_error_pct,
-    fit.reason,
+    engine.engine, fit.load, fit.output_tokens, fit.metric, fit.points, fit.fixed_ns, fit.linear_ns,
+    fit.context_ns, fit.median_error_pct, fit.worst_error_pct, worst.worst_point,
+    fit.unseen_error_pct, fit.reason,
     experiment.name AS experiment
 FROM fit
 INNER JOIN engine USING (experiment_id, engine_key)

@@ -54,20 +54,13 @@ measured AS (
     WHERE stat = 'median' AND metric IN ('ttft', 'tpot', 'itl', 'e2e', 'batch_latency')
 )
 SELECT
-    point.engine,
-    point.in_flight,
-    point.request_rate,
-    point.prompt_tokens,
-    point.output_tokens,
+    point.engine, point.in_flight, point.request_rate, point.prompt_tokens, point.output_tokens,
     measured.median AS median_ns,
     measured.low AS low_ns,
     measured.high AS high_ns,
-    measured.coverage_pct,
-    measured.repeats,
+    measured.coverage_pct, measured.repeats,
     curve.fixed_ns + curve.linear_ns + curve.context_ns AS fitted_ns,
-    curve.fixed_ns,
-    curve.linear_ns,
-    curve.context_ns,
+    curve.fixed_ns, curve.linear_ns, curve.context_ns,
     100 * ((curve.fixed_ns + curve.linear_ns + curve.context_ns) / NULLIF(measured.median, 0) - 1) AS error_pct,
     point_label.experiment,
     measured.latency AS metric,

@@ -30,8 +30,7 @@ WITH counted AS (
 ),
 engine AS (
     SELECT
-        point.experiment_id,
-        point.engine_key,
+        point.experiment_id, point.engine_key,
         ANY_VALUE(point.engine) AS engine,
         ANY_VALUE(point.gpus) AS gpus,
         ANY_VALUE(experiment.name) AS experiment,
@@ -50,15 +49,12 @@ engine AS (
     GROUP BY point.experiment_id, point.engine_key
 )
 SELECT
-    engine,
-    points,
-    planned,
+    engine, points, planned,
     CAST(complete AS BIGINT) AS complete,
     CAST(failed AS BIGINT) AS failed,
     CAST(missing AS BIGINT) AS missing,
     complete + failed + missing = planned AS adds_up,
-    least_repeats,
-    left_out,
+    least_repeats, left_out,
     CAST(profiles AS BIGINT) AS profiles,
     CAST(profiles_complete AS BIGINT) AS profiles_complete,
     experiment

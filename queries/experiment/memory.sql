@@ -24,8 +24,7 @@
 -- @title  Memory of a GPU
 WITH engine AS (
     SELECT
-        experiment_id,
-        engine_key,
+        experiment_id, engine_key,
         ANY_VALUE(engine) AS engine,
         ANY_VALUE(gpus) AS gpus,
         ANY_VALUE(dp) AS dp
@@ -40,8 +39,7 @@ longest AS (
 ),
 started AS (
     SELECT
-        experiment_id,
-        engine_key,
+        experiment_id, engine_key,
         COUNT(*) AS starts,
         quantile_cont(weights_bytes, 0.5) AS weights_bytes,
         quantile_cont(kv_cache_bytes, 0.5) AS kv_cache_bytes,
@@ -59,15 +57,10 @@ used AS (
     GROUP BY point.experiment_id, point.engine_key
 )
 SELECT
-    engine.engine,
-    engine.gpus,
-    started.starts,
-    started.weights_bytes,
-    started.kv_cache_bytes,
+    engine.engine, engine.gpus, started.starts, started.weights_bytes, started.kv_cache_bytes,
     started.graph_bytes AS cuda_graphs_bytes,
     used.used_bytes - started.weights_bytes - started.kv_cache_bytes - started.graph_bytes AS other_bytes,
-    used.used_bytes,
-    started.kv_cache_tokens,
+    used.used_bytes, started.kv_cache_tokens,
     longest.tokens AS longest_request,
     CAST(engine.dp * ((started.kv_cache_tokens // engine.dp) // longest.tokens) AS BIGINT) AS longest_requests,
     started.start_ns,

@@ -16,11 +16,7 @@
 -- @empty  nothing is measured yet; see the query failures
 -- @chart  none
 SELECT
-    point.engine,
-    point.in_flight,
-    point.request_rate,
-    point.prompt_tokens,
-    point.output_tokens,
+    point.engine, point.in_flight, point.request_rate, point.prompt_tokens, point.output_tokens,
     MAX(value.repeats) AS repeats,
     MAX(value.median) FILTER (value.metric = 'ttft') AS ttft_ns,
     MAX(value.median) FILTER (value.metric = 'tpot') AS tpot_ns,

@@ -51,20 +51,13 @@ compared AS (
 )
 SELECT
     point_label.title AS point,
-    point.engine,
-    point.in_flight,
-    point.prompt_tokens,
-    point.output_tokens,
-    point.pp,
-    compared.stage,
-    compared.ranks,
+    point.engine, point.in_flight, point.prompt_tokens, point.output_tokens, point.pp,
+    compared.stage, compared.ranks,
     CASE WHEN compared.is_complete THEN 100 * compared.bubble_ns / NULLIF(compared.window_ns, 0) END AS bubble_pct,
     compared.ideal_pct,
     100 * compared.computing_ns / NULLIF(compared.window_ns, 0) AS computing_pct,
     CASE WHEN compared.is_complete THEN 100 * compared.neither_ns / NULLIF(compared.window_ns, 0) END AS neither_pct,
-    compared.window_ns,
-    compared.computing_ns,
-    compared.microbatches,
+    compared.window_ns, compared.computing_ns, compared.microbatches,
     CASE WHEN compared.is_complete THEN compared.computing_ratio END AS computing_ratio,
     CASE
         WHEN compared.is_complete THEN MAX(compared.computing_ratio) OVER (PARTITION BY compared.point_id)

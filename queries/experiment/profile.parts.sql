@@ -37,11 +37,7 @@
 -- @title  Where the time of a step goes
 WITH cell AS (
     SELECT
-        main.point_id,
-        main.phase,
-        part.part,
-        part.role,
-        part.cause,
+        main.point_id, main.phase, part.part, part.role, part.cause,
         CAST(part.ns AS BIGINT) AS ns
     FROM profile_main_stratum AS main
     INNER JOIN profile_step_part AS part
@@ -50,9 +46,7 @@ WITH cell AS (
 ),
 named AS (
     SELECT
-        point_id,
-        phase,
-        ns,
+        point_id, phase, ns,
         CASE
             WHEN part = 'idle' AND cause IN ('host', 'sync', 'launch') THEN 'idle_' || cause
             WHEN part <> 'computing' THEN part
@@ -70,8 +64,7 @@ named AS (
 ),
 divided AS (
     SELECT
-        point_id,
-        phase,
+        point_id, phase,
         CAST(SUM(ns) AS BIGINT) AS step_ns,
         BOOL_OR(part = 'exposed_unmatched') AND NOT BOOL_OR(part IN ('exposed_transfer', 'exposed_wait')) AS is_unmatched,
         MAP_FROM_ENTRIES(LIST((part, ns))) AS of_part
@@ -80,11 +73,7 @@ divided AS (
 )
 SELECT
     point_label.title AS point,
-    point.engine,
-    point.in_flight,
-    point.prompt_tokens,
-    point.output_tokens,
-    divided.phase,
+    point.engine, point.in_flight, point.prompt_tokens, point.output_tokens, divided.phase,
     divided.step_ns,
     COALESCE(divided.of_part['projections'], 0) AS projections_ns,
     COALESCE(divided.of_part['attention'], 0) AS attention_ns,
@@ -102,8 +91,7 @@ SELECT
     COALESCE(divided.of_part['idle'], 0) AS idle_other_ns,
     COALESCE(divided.of_part['other_step'], 0) AS other_step_ns,
     main.stratum AS size,
-    main.share_pct,
-    main.steps
+    main.share_pct, main.steps
 FROM divided
 INNER JOIN profile_main_stratum AS main USING (point_id, phase)
 INNER JOIN point USING (point_id)

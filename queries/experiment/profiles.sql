@@ -54,10 +54,7 @@ paced AS (
 )
 SELECT
     point_label.title AS point,
-    point.engine,
-    point.in_flight,
-    point.prompt_tokens,
-    point.output_tokens,
+    point.engine, point.in_flight, point.prompt_tokens, point.output_tokens,
     CASE
         WHEN repeat.status <> 'complete' THEN repeat.status
         WHEN note.loaded IS NOT TRUE THEN 'unusable'

@@ -73,24 +73,12 @@ step AS (
     GROUP BY point_id
 )
 SELECT
-    point.engine,
-    point.in_flight,
-    point.request_rate,
-    point.prompt_tokens,
-    point.output_tokens,
-    value.output_tokens_per_second,
-    value.requests_per_second,
-    value.low,
-    value.high,
-    value.good_requests_per_second,
-    good.good_pct,
-    value.queue_max_ns,
-    value.ttft_p50_ns,
+    point.engine, point.in_flight, point.request_rate, point.prompt_tokens, point.output_tokens,
+    value.output_tokens_per_second, value.requests_per_second, value.low, value.high,
+    value.good_requests_per_second, good.good_pct, value.queue_max_ns, value.ttft_p50_ns,
     value.ttft_p99_ns,
     100 * (point_label.load_value / before_label.load_value - 1) AS load_gain_pct,
-    step.gain_pct,
-    step.gain_low_pct,
-    step.gain_high_pct,
+    step.gain_pct, step.gain_low_pct, step.gain_high_pct,
     CASE
         WHEN step.point_id IS NULL THEN NULL
         WHEN step.gain_low_pct > $margin_pct::DOUBLE THEN 'no'

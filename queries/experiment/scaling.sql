@@ -42,16 +42,13 @@
 -- @title  Scaling efficiency by GPUs and load (weak scaling: load per GPU)
 WITH pair AS (
     SELECT
-        speedup.*,
-        point.engine,
+        speedup.*, point.engine,
         base.engine AS base_engine,
         point.gpus,
         base.gpus AS base_gpus,
-        point.in_flight,
-        point.request_rate,
+        point.in_flight, point.request_rate,
         base_label.load_value / CASE speedup.scaling WHEN 'weak' THEN base.gpus ELSE 1 END AS load,
-        point.prompt_tokens,
-        point.output_tokens,
+        point.prompt_tokens, point.output_tokens,
         1.0 / base.gpus AS base_part,
         1.0 / point.gpus AS part,
         concat_ws(
@@ -83,16 +80,8 @@ serial AS (
     FROM pair
 )
 SELECT
-    serial.engine,
-    serial.base_engine,
-    serial.scaling,
-    serial.gpus,
-    serial.base_gpus,
-    serial.in_flight,
-    serial.load,
-    serial.prompt_tokens,
-    serial.output_tokens,
-    serial.ratio,
+    serial.engine, serial.base_engine, serial.scaling, serial.gpus, serial.base_gpus,
+    serial.in_flight, serial.load, serial.prompt_tokens, serial.output_tokens, serial.ratio,
     serial.low AS ratio_low,
     serial.high AS ratio_high,
     CASE WHEN serial.scaling = 'strong' THEN serial.base_gpus * serial.ratio END AS speedup,
@@ -102,8 +91,7 @@ SELECT
     100 * serial.share[1] AS serial_pct,
     100 * serial.share[2] AS serial_low_pct,
     100 * serial.share[3] AS serial_high_pct,
-    point_label.experiment,
-    serial.metric,
+    point_label.experiment, serial.metric,
     format(
         '{}{}, {}, {}{}',
         point_label.scope,

@@ -19,8 +19,7 @@ WITH done AS (
 ),
 fact AS (
     SELECT
-        experiment_id,
-        experiment,
+        experiment_id, experiment,
         UNNEST([
             {'place': 1, 'fact': 'model', 'value': model},
             {'place': 2, 'fact': 'weights', 'value': CASE WHEN dummy_weights THEN 'random' ELSE 'loaded' END},
@@ -35,8 +34,7 @@ fact AS (
     FROM done
 )
 SELECT
-    fact,
-    value,
+    fact, value,
     COUNT(*) AS repeats,
     COUNT(*) OVER (PARTITION BY experiment_id, fact) > 1 AS differs,
     experiment

@@ -78,20 +78,10 @@ judged AS (
     GROUP BY point_id
 )
 SELECT
-    measured.engine,
-    measured.in_flight,
-    measured.request_rate,
-    measured.prompt_tokens,
-    measured.output_tokens,
-    measured.gpus,
-    measured.tokens_per_second_per_user,
-    measured.user_low,
-    measured.user_high,
-    measured.output_tokens_per_second_per_gpu,
-    measured.gpu_low,
-    measured.gpu_high,
-    measured.coverage_pct,
-    measured.repeats,
+    measured.engine, measured.in_flight, measured.request_rate, measured.prompt_tokens,
+    measured.output_tokens, measured.gpus, measured.tokens_per_second_per_user, measured.user_low,
+    measured.user_high, measured.output_tokens_per_second_per_gpu, measured.gpu_low,
+    measured.gpu_high, measured.coverage_pct, measured.repeats,
     CASE
         WHEN judged.is_dominated THEN 'dominated'
         WHEN COALESCE(judged.is_on_front, TRUE) THEN 'on the front'

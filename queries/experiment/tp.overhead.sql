@@ -90,12 +90,9 @@ grained AS (
 ),
 compared AS (
     SELECT
-        grained.*,
-        own.phase,
-        own.stratum,
+        grained.*, own.phase, own.stratum,
         own.units AS steps,
-        own.tokens,
-        own.gpu_ns,
+        own.tokens, own.gpu_ns,
         base.units AS base_steps,
         base.tokens AS base_tokens,
         base.gpu_ns AS base_gpu_ns,
@@ -115,8 +112,7 @@ spent AS (
 ),
 extent AS (
     SELECT
-        compared.point_id,
-        compared.base_point_id,
+        compared.point_id, compared.base_point_id,
         ANY_VALUE(compared.tp) AS tp,
         ANY_VALUE(compared.base_tp) AS base_tp,
         compared.phase,
@@ -143,10 +139,7 @@ extent AS (
 ),
 side AS (
     SELECT
-        compared.point_id,
-        compared.phase,
-        own.part,
-        own.role,
+        compared.point_id, compared.phase, own.part, own.role,
         compared.weight * own.ns AS step_ns,
         0 AS ideal_ns
     FROM compared
@@ -154,10 +147,7 @@ side AS (
         ON compared.point_id = own.point_id AND compared.grain = own.grain AND compared.stratum = own.stratum
     UNION ALL
     SELECT
-        compared.point_id,
-        compared.phase,
-        base.part,
-        base.role,
+        compared.point_id, compared.phase, base.part, base.role,
         0,
         compared.weight * base.ns * compared.base_tp / compared.tp
     FROM compared
@@ -166,9 +156,7 @@ side AS (
 ),
 cell AS (
     SELECT
-        point_id,
-        phase,
-        part,
+        point_id, phase, part,
         COALESCE(role, part) AS role,
         CAST(SUM(step_ns ORDER BY step_ns) AS BIGINT) AS step_ns,
         CAST(SUM(ideal_ns ORDER BY ideal_ns) AS BIGINT) AS ideal_ns
@@ -186,8 +174,7 @@ known AS (
 ),
 divided AS (
     SELECT
-        point_id,
-        phase,
+        point_id, phase,
         CASE WHEN $by::VARCHAR = 'role' THEN role END AS role,
         CAST(SUM(step_ns) AS BIGINT) AS step_ns,
         CAST(SUM(ideal_ns) AS BIGINT) AS ideal_ns,
@@ -206,29 +193,17 @@ divided AS (
 SELECT
     own.title AS point,
     base.title AS base,
-    point.engine,
-    point.in_flight,
-    point.prompt_tokens,
-    point.output_tokens,
-    extent.tp,
-    extent.base_tp,
-    divided.phase,
-    divided.role,
-    divided.step_ns,
-    divided.ideal_ns,
+    point.engine, point.in_flight, point.prompt_tokens, point.output_tokens, extent.tp,
+    extent.base_tp, divided.phase, divided.role, divided.step_ns, divided.ideal_ns,
     divided.overhead_ns,
     CASE WHEN NOT divided.is_unmatched THEN divided.transfer_ns END AS transfer_ns,
     CASE WHEN NOT divided.is_unmatched THEN divided.wait_ns END AS wait_ns,
-    divided.unmatched_ns,
-    divided.work_ns,
-    divided.copies_ns,
-    divided.idle_ns,
+    divided.unmatched_ns, divided.work_ns, divided.copies_ns, divided.idle_ns,
     divided.other_step_ns,
     100.0 * divided.ideal_ns / NULLIF(divided.step_ns, 0) AS efficiency_pct,
     CAST(extent.steps AS BIGINT) AS steps,
     CAST(extent.base_steps AS BIGINT) AS base_steps,
-    extent.tokens_pct,
-    extent.compared_pct
+    extent.tokens_pct, extent.compared_pct
 FROM divided
 INNER JOIN extent USING (point_id, phase)
 INNER JOIN point USING (point_id)

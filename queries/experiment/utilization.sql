@@ -33,24 +33,14 @@
 -- @title  How near steps are to the peak that limits them: the greater of MFU and MBU
 SELECT
     point_label.title AS point,
-    point.engine,
-    point.in_flight,
-    point.request_rate,
-    point.prompt_tokens,
-    point.output_tokens,
-    profile_mfu.phase,
-    profile_mfu.mfu_pct,
-    profile_mfu.hfu_pct,
-    profile_mfu.mbu_pct,
-    profile_mfu.measured_mfu_pct,
-    profile_mfu.measured_mbu_pct,
+    point.engine, point.in_flight, point.request_rate, point.prompt_tokens, point.output_tokens,
+    profile_mfu.phase, profile_mfu.mfu_pct, profile_mfu.hfu_pct, profile_mfu.mbu_pct,
+    profile_mfu.measured_mfu_pct, profile_mfu.measured_mbu_pct,
     CASE
         WHEN profile_mfu.mfu_pct IS NOT NULL AND profile_mfu.mbu_pct IS NOT NULL AND profile_mfu.missing IS NULL
             THEN GREATEST(profile_mfu.mfu_pct, profile_mfu.mbu_pct)
     END AS utilization_pct,
-    profile_mfu.step_ns,
-    profile_mfu.steps,
-    profile_mfu.missing,
+    profile_mfu.step_ns, profile_mfu.steps, profile_mfu.missing,
     format(
         '{}{}, {} steps, {:,} output tokens',
         point_label.own,

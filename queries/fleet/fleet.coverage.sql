@@ -38,17 +38,9 @@ waited AS (
     GROUP BY run
 )
 SELECT
-    lake_run.run,
-    lake_run.status,
-    checked.checks,
-    checked.failed_checks,
-    checked.first_failed,
-    checked.unclassified_pct,
-    checked.unattributed_pct,
-    waited.unmatched_pct,
-    lake_run.ranks,
-    lake_run.world_size,
-    lake_run.error
+    lake_run.run, lake_run.status, checked.checks, checked.failed_checks, checked.first_failed,
+    checked.unclassified_pct, checked.unattributed_pct, waited.unmatched_pct, lake_run.ranks,
+    lake_run.world_size, lake_run.error
 FROM lake_run
 LEFT JOIN checked USING (run)
 LEFT JOIN waited USING (run)

@@ -31,9 +31,7 @@ WITH named AS (
     WHERE $phase::VARCHAR IS NULL OR utilization.phase = $phase::VARCHAR
 )
 SELECT
-    model,
-    gpu_name,
-    phase,
+    model, gpu_name, phase,
     COUNT(*) AS runs,
     SUM(mfu_pct * wall_ns ORDER BY mfu_pct * wall_ns) / SUM(wall_ns) FILTER (mfu_pct IS NOT NULL) AS mfu_pct,
     SUM(mbu_pct * wall_ns ORDER BY mbu_pct * wall_ns) / SUM(wall_ns) FILTER (mbu_pct IS NOT NULL) AS mbu_pct,

@@ -33,13 +33,8 @@
 -- @title  Steps that took far longer than their peers
 WITH placed AS (
     SELECT
-        step_summary.*,
-        lake_run.setup,
-        lake_run.source,
-        rank_summary.pp_rank,
-        rank_summary.host,
-        rank_summary.gpu,
-        rank_summary.path
+        step_summary.*, lake_run.setup, lake_run.source, rank_summary.pp_rank, rank_summary.host,
+        rank_summary.gpu, rank_summary.path
     FROM step_summary
     INNER JOIN lake_run USING (run)
     INNER JOIN rank_summary ON step_summary.run = rank_summary.run AND step_summary.rank = rank_summary.rank
@@ -78,25 +73,10 @@ measured AS (
         AND distant.rows_to IS NOT DISTINCT FROM spread.rows_to
 )
 SELECT
-    run,
-    rank,
-    number,
-    phase,
-    rows_to,
-    gpu_ns,
-    typical_ns,
+    run, rank, number, phase, rows_to, gpu_ns, typical_ns,
     gpu_ns - typical_ns AS lost_ns,
     gpu_ns / typical_ns AS times,
-    z,
-    peers,
-    wait_ns,
-    idle_ns,
-    host,
-    gpu,
-    ts,
-    step_id,
-    path,
-    source
+    z, peers, wait_ns, idle_ns, host, gpu, ts, step_id, path, source
 FROM measured
 WHERE z >= $z::DOUBLE
 ORDER BY lost_ns DESC, run, rank, number

@@ -39,11 +39,9 @@
 -- @title  Change of a step's time by role, from commit to commit
 WITH versioned AS (
     SELECT
-        run,
-        setup,
+        run, setup,
         COALESCE(model, format('{}, {} layers', family, layers), family) AS model,
-        gpu_name,
-        started,
+        gpu_name, started,
         CASE $by::VARCHAR
             WHEN 'vllm_version' THEN vllm_version
             WHEN 'torch_version' THEN torch_version
@@ -60,8 +58,7 @@ latest AS (
 ),
 version AS (
     SELECT
-        setup,
-        version,
+        setup, version,
         ANY_VALUE(model) AS model,
         ANY_VALUE(gpu_name) AS gpu_name,
         COUNT(*) AS runs,
@@ -72,9 +69,7 @@ version AS (
 ),
 pair AS (
     SELECT
-        base.setup,
-        base.model,
-        base.gpu_name,
+        base.setup, base.model, base.gpu_name,
         base.version AS base_version,
         new.version AS new_version,
         base.runs AS base_runs,
@@ -91,9 +86,7 @@ member AS (
 -- A stratum counts as often as all runs of both sides together have it.
 shared AS (
     SELECT
-        member.setup,
-        member.new_version,
-        profile_stratum.stratum,
+        member.setup, member.new_version, profile_stratum.stratum,
         ANY_VALUE(profile_stratum.phase) AS phase,
         SUM(profile_stratum.units) AS weight
     FROM member
@@ -109,11 +102,7 @@ weighed AS (
 -- Of a run without a role in a stratum, the role took no time there.
 timed AS (
     SELECT
-        shared.setup,
-        shared.new_version,
-        shared.phase,
-        member.is_new,
-        member.run,
+        shared.setup, shared.new_version, shared.phase, member.is_new, member.run,
         profile_metric.metric AS role,
         SUM(
             shared.weight * profile_metric.ns / profile_stratum.lanes
@@ -138,10 +127,7 @@ timed AS (
 ),
 sided AS (
     SELECT
-        timed.setup,
-        timed.new_version,
-        timed.phase,
-        timed.role,
+        timed.setup, timed.new_version, timed.phase, timed.role,
         ANY_VALUE(pair.base_runs) AS base_runs,
         ANY_VALUE(pair.new_runs) AS new_runs,
         list_resize(
@@ -189,22 +175,15 @@ judged AS (
     FROM estimated
 )
 SELECT
-    pair.model,
-    pair.gpu_name,
-    judged.phase,
-    judged.role,
+    pair.model, pair.gpu_name, judged.phase, judged.role,
     pair.base_version AS base_commit,
     pair.new_version AS new_commit,
-    judged.base_ns,
-    judged.new_ns,
+    judged.base_ns, judged.new_ns,
     judged.new_ns - judged.base_ns AS delta_ns,
     100 * judged.change AS change_pct,
     100 * judged.low AS low_pct,
     100 * judged.high AS high_pct,
-    judged.verdict,
-    judged.base_runs,
-    judged.new_runs,
-    judged.setup,
+    judged.verdict, judged.base_runs, judged.new_runs, judged.setup,
     pair.last_run AS new_run
 FROM judged
 INNER JOIN pair ON judged.setup = pair.setup AND judged.new_version = pair.new_version

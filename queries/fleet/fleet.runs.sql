@@ -45,17 +45,11 @@ WITH summed AS (
     GROUP BY run
 )
 SELECT
-    lake_run.run,
-    lake_run.status,
+    lake_run.run, lake_run.status,
     COALESCE(lake_run.model, format('{}, {} layers', lake_run.family, lake_run.layers), lake_run.family) AS model,
-    lake_run.gpu_name,
-    lake_run.ranks,
-    lake_run.world_size,
+    lake_run.gpu_name, lake_run.ranks, lake_run.world_size,
     NULLIF(array_to_string(lake_run.hosts, ', '), '') AS host,
-    lake_run.started,
-    lake_run.git_commit,
-    lake_run.vllm_version,
-    lake_run.torch_version,
+    lake_run.started, lake_run.git_commit, lake_run.vllm_version, lake_run.torch_version,
     CAST(summed.window_ns AS BIGINT) AS window_ns,
     CAST(summed.computing_ns AS BIGINT) AS computing_ns,
     CAST(summed.exposed_transfer_ns AS BIGINT) AS exposed_transfer_ns,
@@ -63,10 +57,7 @@ SELECT
     CAST(summed.exposed_unmatched_ns AS BIGINT) AS exposed_unmatched_ns,
     CAST(summed.exposed_copy_ns AS BIGINT) AS exposed_copy_ns,
     CAST(summed.idle_ns AS BIGINT) AS idle_ns,
-    lake_run.kernels,
-    lake_run.setup,
-    lake_run.source,
-    lake_run.error
+    lake_run.kernels, lake_run.setup, lake_run.source, lake_run.error
 FROM lake_run
 LEFT JOIN summed USING (run)
 WHERE $status::VARCHAR IS NULL OR lake_run.status = $status::VARCHAR

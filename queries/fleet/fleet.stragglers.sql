@@ -35,13 +35,8 @@
 -- @title  What the steps of a GPU or host took more than those of its median peer
 WITH one_rank AS (
     SELECT
-        rank_summary.run,
-        rank_summary.rank,
-        lake_run.setup,
-        rank_summary.pp_rank,
-        rank_summary.host,
-        rank_summary.device_name,
-        rank_summary.path,
+        rank_summary.run, rank_summary.rank, lake_run.setup, rank_summary.pp_rank,
+        rank_summary.host, rank_summary.device_name, rank_summary.path,
         COALESCE(rank_summary.gpu, format('{} rank {}', rank_summary.run, rank_summary.rank)) AS gpu,
         CASE
             WHEN $by::VARCHAR = 'host' THEN rank_summary.host
@@ -52,15 +47,8 @@ WITH one_rank AS (
 ),
 worked AS (
     SELECT
-        one_rank.unit,
-        one_rank.run,
-        one_rank.path,
-        one_rank.setup,
-        one_rank.pp_rank,
-        role_summary.phase,
-        role_summary.rows_to,
-        role_summary.role,
-        role_summary.steps,
+        one_rank.unit, one_rank.run, one_rank.path, one_rank.setup, one_rank.pp_rank,
+        role_summary.phase, role_summary.rows_to, role_summary.role, role_summary.steps,
         role_summary.median_ns
     FROM one_rank
     INNER JOIN role_summary ON one_rank.run = role_summary.run AND one_rank.rank = role_summary.rank
@@ -68,12 +56,7 @@ worked AS (
 ),
 own AS (
     SELECT
-        unit,
-        setup,
-        pp_rank,
-        phase,
-        rows_to,
-        role,
+        unit, setup, pp_rank, phase, rows_to, role,
         SUM(steps) AS steps,
         MEDIAN(median_ns) AS ns,
         arg_max({'run': run, 'path': path}, [median_ns * steps, hash(run)]) AS longest
@@ -150,20 +133,14 @@ placed AS (
     GROUP BY unit
 )
 SELECT
-    placed.gpu,
-    placed.host,
-    placed.gpu_name,
+    placed.gpu, placed.host, placed.gpu_name,
     CASE
         WHEN summed.z >= 3.5 AND summed.excess_ns >= 0.01 * summed.expected_ns THEN 'slower'
         WHEN summed.z <= -3.5 AND summed.excess_ns <= -0.01 * summed.expected_ns THEN 'faster'
         ELSE 'no change'
     END AS verdict,
     100 * summed.excess_ns / summed.expected_ns AS slow_pct,
-    summed.low_pct,
-    summed.high_pct,
-    summed.z,
-    summed.peers,
-    summed.compared,
+    summed.low_pct, summed.high_pct, summed.z, summed.peers, summed.compared,
     CAST(summed.excess_ns AS BIGINT) AS excess_ns,
     summed.worst.role AS role,
     summed.worst.phase AS phase,

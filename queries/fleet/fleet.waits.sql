@@ -53,9 +53,7 @@ summed AS (
     HAVING SUM(window_ns) > 0
 )
 SELECT
-    name,
-    runs,
-    ranks,
+    name, runs, ranks,
     CAST(window_ns AS BIGINT) AS window_ns,
     100.0 * wait_ns / window_ns AS wait_pct,
     100.0 * caused_wait_ns / window_ns AS caused_pct,

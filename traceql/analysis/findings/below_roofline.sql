@@ -10,8 +10,7 @@
 -- @needs      finding_rule, role_time, run_window, step, wording
 WITH timed AS (
     SELECT
-        step.phase,
-        role_time.role,
+        step.phase, role_time.role,
         COUNT(DISTINCT step.step_id) AS steps,
         SUM(role_time.work_ns) AS work_ns,
         -- In order: else the last digits would depend on threads.

@@ -62,9 +62,7 @@ SELECT
     CASE WHEN total.tensor_share > 0.5
         THEN 'Use fewer tensor-parallel ranks, or data parallelism, if the model fits into memory.'
     END AS advice,
-    largest.rank,
-    largest.ts,
-    largest.dur
+    largest.rank, largest.ts, largest.dur
 FROM moving
 CROSS JOIN run_window
 CROSS JOIN named

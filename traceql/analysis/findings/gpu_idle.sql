@@ -12,8 +12,7 @@
 -- @needs      finding_rule, lost_time, rank_window, run_window, step, waiting, wording
 WITH caused AS (
     SELECT
-        rank,
-        cause,
+        rank, cause,
         SUM(ns) AS ns,
         SUM(intervals) AS gaps,
         arg_max(longest_ts, (longest_ns, -longest_ts)) AS ts,
@@ -65,9 +64,7 @@ SELECT
         WHEN idle.mean_ns < rule.thresholds['long']
             THEN 'Larger batches give each kernel more work for the same delay; kernels that are fused need fewer starts.'
     END AS advice,
-    idle.rank,
-    idle.ts,
-    idle.dur
+    idle.rank, idle.ts, idle.dur
 FROM idle
 INNER JOIN rank_window USING (rank)
 CROSS JOIN (SELECT thresholds FROM finding_rule WHERE finding = 'GPU idle') AS rule

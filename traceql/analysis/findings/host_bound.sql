@@ -44,8 +44,7 @@ lost AS (
     SELECT kind, SUM(ns) AS ns, SUM(saved_ns ORDER BY saved_ns) AS saved_ns
     FROM (
         SELECT
-            step_loss.kind,
-            step_loss.ns,
+            step_loss.kind, step_loss.ns,
             GREATEST(step_loss.ns - CASE WHEN step_loss.kind LIKE 'decode %' THEN 0 ELSE COALESCE(decode_loss.ns, 0) END, 0)
                 AS saved_ns
         FROM step_loss
@@ -55,8 +54,7 @@ lost AS (
 ),
 blamed AS (
     SELECT
-        kind,
-        root_rank,
+        kind, root_rank,
         SUM(ns) AS root_ns,
         SUM(idle_ns) AS idle_ns,
         SUM(ns) - SUM(idle_ns) AS wait_ns,
@@ -127,16 +125,11 @@ worded AS (
         run_window.ranks,
         worst.* EXCLUDE (kind),
         worst.root_ns / lost.ns >= rule.thresholds['share'] AND root_share.root_share >= rule.thresholds['share'] AS is_alone,
-        setting.*,
-        wording.*,
-        counted.steps,
-        counted.most_tokens,
+        setting.*, wording.*, counted.steps, counted.most_tokens,
         100.0 * time_of_kind.gpu_ns / run_window.ranks / run_window.ns AS steps_pct,
         whole.*,
         whole.has_steps AND whole.all_steps > 1 AS are_several,
-        synchronising.sync_share,
-        host_doing.doing,
-        phase.phases,
+        synchronising.sync_share, host_doing.doing, phase.phases,
         CASE WHEN lost.kind NOT LIKE 'decode %' THEN decode_loss.ns END AS decode_ns
     FROM lost
     CROSS JOIN run_window

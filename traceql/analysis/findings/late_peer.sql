@@ -12,13 +12,8 @@
 -- @needs      collective, finding_rule, kernel, run_window
 WITH waited AS (
     SELECT
-        collective.communicator_id,
-        collective.group_size,
-        collective.late_place,
-        collective.rank,
-        collective.wait_ns,
-        kernel.ts,
-        kernel.dur
+        collective.communicator_id, collective.group_size, collective.late_place, collective.rank,
+        collective.wait_ns, kernel.ts, kernel.dur
     FROM collective
     INNER JOIN kernel ON collective.kernel_id = kernel.id
     WHERE collective.wait_source = 'planes' AND collective.late_place IS NOT NULL
@@ -50,9 +45,7 @@ SELECT
         blamed.operations,
         100 * blamed.share
     ) AS finding,
-    blamed.rank,
-    blamed.ts,
-    blamed.dur
+    blamed.rank, blamed.ts, blamed.dur
 FROM blamed
 CROSS JOIN run_window
 CROSS JOIN (SELECT thresholds FROM finding_rule WHERE finding = 'late peer') AS rule

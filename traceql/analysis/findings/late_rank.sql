@@ -39,10 +39,7 @@ SELECT
         ELSE '' END,
         waiting.phase_text
     ) AS finding,
-    waiting.rank,
-    waiting.ts,
-    waiting.dur,
-    waiting.at_rank
+    waiting.rank, waiting.ts, waiting.dur, waiting.at_rank
 FROM waiting
 CROSS JOIN run_window
 LEFT JOIN slower_role USING (rank)

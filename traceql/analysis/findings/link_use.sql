@@ -11,9 +11,7 @@
 -- @needs      collective, communicator_link, finding_rule
 WITH large_messages AS (
     SELECT
-        collective.op,
-        communicator_link.link,
-        communicator_link.peak_gbps,
+        collective.op, communicator_link.link, communicator_link.peak_gbps,
         quantile_cont(collective.busbw_gbps, 0.5) AS busbw_gbps,
         MIN(collective.bytes) AS bytes,
         SUM(collective.transfer_ns) AS transfer_ns

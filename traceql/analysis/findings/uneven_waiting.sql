@@ -20,8 +20,7 @@ SELECT
         waiting.phase_text
     ) AS finding,
     waiting.at_rank AS rank,
-    waiting.ts,
-    waiting.dur
+    waiting.ts, waiting.dur
 FROM waiting
 CROSS JOIN run_window
 WHERE NOT waiting.is_alone

@@ -22,11 +22,7 @@ roof AS (
 ),
 counted AS (
     SELECT
-        sized.is_case,
-        sized.id,
-        sized.role,
-        sized.formula,
-        sized.row_count,
+        sized.is_case, sized.id, sized.role, sized.formula, sized.row_count,
         sized.layers * (
             sized.flops_per_row * sized.row_count
             + CASE
@@ -57,9 +53,7 @@ counted AS (
 -- How long the FLOPs and bytes of a role take at the peaks; NULL if either is unknown.
 work AS MATERIALIZED (
     SELECT
-        is_case,
-        id,
-        role,
+        is_case, id, role,
         MAX(formula) AS formula,
         MAX(row_count) AS row_count,
         CASE WHEN COUNT(*) = COUNT(flop_ns) THEN SUM(flop_ns ORDER BY flop_ns) END AS flop_ns,
@@ -86,11 +80,7 @@ reached AS (
 -- reaches.
 attainable AS MATERIALIZED (
     SELECT
-        work.is_case,
-        work.id,
-        work.role,
-        work.formula,
-        work.row_count,
+        work.is_case, work.id, work.role, work.formula, work.row_count,
         GREATEST(work.flop_ns, work.memory_ns) AS floor_ns,
         GREATEST(work.flop_ns / reached.compute, work.memory_ns / reached.memory) AS ns,
         work.flop_ns / reached.compute > work.memory_ns / reached.memory AS is_compute
@@ -101,12 +91,8 @@ attainable AS MATERIALIZED (
 -- What the roles of each class took above (memory, fixed) or relative to (compute) the attainable time.
 point AS MATERIALIZED (
     SELECT
-        step_class_time.class_id,
-        step_class_time.role,
-        class.is_of_phase,
-        class.steps,
-        class.in_graph,
-        class.executed_tokens,
+        step_class_time.class_id, step_class_time.role, class.is_of_phase, class.steps,
+        class.in_graph, class.executed_tokens,
         COALESCE(attainable.formula IN ('product', 'experts'), FALSE) AS is_product,
         COALESCE(attainable.is_compute, FALSE) AS is_compute,
         COALESCE(attainable.row_count, class.executed_tokens) AS row_count,
@@ -140,9 +126,7 @@ product AS (
 -- measured (is_beyond), it is the time of the most that were: they take no less.
 curve AS (
     SELECT
-        device_name,
-        role,
-        dtype,
+        device_name, role, dtype,
         2 * k * n AS flops_per_row,
         m AS from_rows,
         LEAD(m) OVER larger AS to_rows,
@@ -154,9 +138,7 @@ curve AS (
 ),
 shaped AS (
     SELECT
-        situation.is_case,
-        situation.id,
-        situation.role,
+        situation.is_case, situation.id, situation.role,
         curve.to_rows IS NULL AND situation.row_count > curve.from_rows AS is_beyond,
         situation.layers * (curve.ns + curve.ns_per_row * (situation.row_count - curve.from_rows)) AS ns
     FROM sized AS situation
@@ -173,9 +155,7 @@ shaped AS (
 -- How long products take as measured at exactly their shapes, in all layers together.
 product_ns AS MATERIALIZED (
     SELECT
-        is_case,
-        id,
-        role,
+        is_case, id, role,
         SUM(ns ORDER BY ns) AS ns,
         BOOL_OR(is_beyond) AS is_beyond
     FROM shaped
@@ -184,15 +164,10 @@ product_ns AS MATERIALIZED (
 ),
 asked_part AS (
     SELECT
-        case_size.case_id,
-        case_size.own_class_id,
-        case_size.base_id,
-        computing.role,
+        case_size.case_id, case_size.own_class_id, case_size.base_id, computing.role,
         computing.ns AS measured_ns,
         attainable.ns AS attainable_ns,
-        attainable.floor_ns,
-        attainable.is_compute,
-        attainable.formula,
+        attainable.floor_ns, attainable.is_compute, attainable.formula,
         COALESCE(attainable.row_count, case_size.executed_tokens) AS row_count,
         computing.role IS NULL OR computing.role NOT IN (SELECT UNNEST(roles) FROM cost_formula) AS is_fixed,
         (
@@ -221,10 +196,7 @@ unknown_work AS (
 -- Classes of as many rows are averaged by their steps; the base counts for its own number of rows.
 near AS (
     SELECT
-        asked_part.case_id,
-        asked_part.role,
-        point.row_count,
-        point.is_compute,
+        asked_part.case_id, asked_part.role, point.row_count, point.is_compute,
         BOOL_OR(point.class_id = asked_part.base_id) AS has_base,
         COALESCE(
             ANY_VALUE(point.above_ns) FILTER (point.class_id = asked_part.base_id),
@@ -244,8 +216,7 @@ near AS (
 ),
 neighbour AS (
     SELECT
-        asked_part.case_id,
-        asked_part.role,
+        asked_part.case_id, asked_part.role,
         arg_max(near, near.row_count) FILTER (near.row_count <= asked_part.row_count AND near.is_compute = is_like) AS low,
         arg_min(near, near.row_count) FILTER (near.row_count >= asked_part.row_count AND near.is_compute = is_like) AS high,
         arg_min(near, (ABS(ln(near.row_count / asked_part.row_count)), near.row_count, near.is_compute)) AS other
@@ -316,8 +287,7 @@ SELECT
     COALESCE(computed.role, 'other') AS part,
     'computing' AS kind,
     1 AS place,
-    computed.measured_ns,
-    computed.predicted_ns,
+    computed.measured_ns, computed.predicted_ns,
     CASE WHEN unknown_work.role IS NULL THEN computed.floor_ns END AS floor_ns,
     computed.how,
     NULLIF(concat_ws(

@@ -26,8 +26,7 @@ member AS (
 ),
 called AS (
     SELECT
-        member.class_id,
-        kernel.role,
+        member.class_id, kernel.role,
         CASE WHEN MIN(collective.op) = MAX(collective.op) THEN MIN(collective.op) END AS op,
         CASE WHEN MIN(collective.group_size) = MAX(collective.group_size) THEN MIN(collective.group_size) END AS ranks,
         CAST(COUNT(*) AS DOUBLE) / ANY_VALUE(member.steps) AS calls,
@@ -83,10 +82,7 @@ added AS (
 ),
 transfer AS (
     SELECT
-        case_size.case_id,
-        sent.role,
-        sent.op,
-        sent.calls,
+        case_size.case_id, sent.role, sent.op, sent.calls,
         sent.ns AS measured_ns,
         sent.bytes AS base_bytes,
         sent.ranks AS base_ranks,
@@ -107,10 +103,7 @@ transfer AS (
     INNER JOIN sent ON case_size.base_id = sent.class_id
     UNION ALL
     SELECT
-        case_size.case_id,
-        added.role,
-        added.op,
-        added.calls,
+        case_size.case_id, added.role, added.op, added.calls,
         NULL,
         NULL,
         NULL,
@@ -134,8 +127,7 @@ lasting AS (
             AS is_same,
         wanted_curve.ns + wanted_curve.ns_per_byte * (transfer.bytes - wanted_curve.from_bytes) AS wanted_ns,
         base.ns + base.ns_per_byte * (transfer.base_bytes - base.from_bytes) AS base_ns,
-        wanted_curve.source,
-        wanted_curve.is_measured
+        wanted_curve.source, wanted_curve.is_measured
     FROM transfer
     INNER JOIN case_size ON transfer.case_id = case_size.case_id
     LEFT JOIN curve AS wanted_curve
@@ -151,10 +143,7 @@ lasting AS (
 ),
 transferred AS (
     SELECT
-        case_id,
-        role,
-        measured_ns,
-        is_measured,
+        case_id, role, measured_ns, is_measured,
         CASE
             WHEN ranks = 1 THEN 0
             WHEN is_same THEN measured_ns
@@ -185,15 +174,12 @@ grown AS (
 ),
 other_time AS (
     SELECT
-        case_size.case_id,
-        case_size.tp,
+        case_size.case_id, case_size.tp,
         case_size.in_graph AND NOT base.in_graph AS goes_to_graph,
         base.in_graph AND NOT case_size.in_graph AS leaves_graph,
-        base.in_full_graph,
-        profiled_kernel.kernels,
+        base.in_full_graph, profiled_kernel.kernels,
         grown.ns AS grown_ns,
-        step_class_time.part,
-        step_class_time.cause,
+        step_class_time.part, step_class_time.cause,
         SUM(step_class_time.ns ORDER BY step_class_time.ns) AS ns
     FROM case_size
     INNER JOIN class AS base ON case_size.base_id = base.class_id
@@ -276,8 +262,7 @@ SELECT
     role AS part,
     'communication' AS kind,
     2 AS place,
-    measured_ns,
-    predicted_ns,
+    measured_ns, predicted_ns,
     NULL AS floor_ns,
     how,
     CASE

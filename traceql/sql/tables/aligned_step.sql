@@ -14,8 +14,7 @@ WITH RECURSIVE
 -- The number of the step that each rank took a matched operation for.
 ended AS (
     SELECT
-        collective.match_id,
-        collective.rank,
+        collective.match_id, collective.rank,
         -- Data received after the annotation of a step is for the next step.
         step.number + CAST(
             collective.op = 'recv' AND launch.ts >= step.ts + step.dur AS BIGINT
@@ -50,8 +49,7 @@ nearest AS (
     SELECT rank, arg_min(ahead, hops) AS ahead FROM reached GROUP BY rank
 )
 SELECT
-    step.step_id,
-    step.rank,
+    step.step_id, step.rank,
     step.number - COALESCE(nearest.ahead, 0)
     - MIN(step.number - COALESCE(nearest.ahead, 0)) OVER () AS iteration,
     on_reference_clock(step.gpu_ts, clock.offset_ns, clock.drift, clock.at_ns) AS ts,

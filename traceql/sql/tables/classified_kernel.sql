@@ -30,18 +30,11 @@ launching_call AS (
 ),
 gpu_slice AS (
     SELECT
-        slice.id,
-        slice.rank,
+        slice.id, slice.rank,
         COALESCE(activity.device, slice.pid, -1) AS device,
         COALESCE(activity.stream, slice.tid, -1) AS stream,
-        slice.ts,
-        slice.dur,
-        slice.name,
-        slice.correlation,
-        event_kind.kind,
-        activity.bytes,
-        activity.grid,
-        activity.block
+        slice.ts, slice.dur, slice.name, slice.correlation, event_kind.kind, activity.bytes,
+        activity.grid, activity.block
     FROM activity
     INNER JOIN slice USING (id)
     INNER JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.cat
@@ -59,9 +52,7 @@ ascend_activity AS MATERIALIZED (  -- so that the arguments of other profilers a
 ),
 ascend_args AS (
     SELECT
-        id,
-        rank,
-        ts,
+        id, rank, ts,
         json_extract_string(
             args, ['$."Model Id"', '$."Physic Stream Id"', '$."Stream Id"', '$."Task Id"']
         ) AS args
@@ -77,18 +68,14 @@ ascend_operation AS (
 ),
 replayable AS (
     SELECT
-        id,
-        rank,
-        ts,
+        id, rank, ts,
         args[1] AS model,
         ROW_NUMBER() OVER (PARTITION BY rank, args ORDER BY ts, id) AS number
     FROM ascend_args
 ),
 replay AS (
     SELECT
-        rank,
-        model,
-        number,
+        rank, model, number,
         MIN(ts) AS ts,
         ROW_NUMBER() OVER (PARTITION BY rank ORDER BY MIN(ts)) AS place,
         COUNT(*) OVER (PARTITION BY rank) AS replays
@@ -97,8 +84,7 @@ replay AS (
 ),
 replay_call AS (
     SELECT
-        rank,
-        id,
+        rank, id,
         ROW_NUMBER() OVER (PARTITION BY rank ORDER BY ts, id) AS place,
         COUNT(*) OVER (PARTITION BY rank) AS calls
     FROM launch
@@ -123,22 +109,14 @@ replayed_task AS (
         AND in_replay.replays = replay_call.calls
 )
 SELECT
-    gpu_slice.id,
-    gpu_slice.rank,
-    gpu_slice.device,
-    gpu_slice.stream,
-    gpu_slice.ts,
-    gpu_slice.dur,
-    gpu_slice.name,
-    gpu_slice.kind,
+    gpu_slice.id, gpu_slice.rank, gpu_slice.device, gpu_slice.stream, gpu_slice.ts, gpu_slice.dur,
+    gpu_slice.name, gpu_slice.kind,
     CASE gpu_slice.kind WHEN 'kernel' THEN kernel_class.category ELSE gpu_slice.kind END AS category,
     COALESCE(kernel_class.symbol, whole_kind.letter) AS symbol,
     COALESCE(launch.step_id, launch_origin.step_id) AS step_id,
     launch.id AS launch_id,
     replayed_task.id IS NOT NULL OR COALESCE(launch.name LIKE '%GraphLaunch%', FALSE) AS in_graph,
-    gpu_slice.bytes,
-    gpu_slice.grid,
-    gpu_slice.block
+    gpu_slice.bytes, gpu_slice.grid, gpu_slice.block
 FROM gpu_slice
 LEFT JOIN kernel_class ON gpu_slice.name IS NOT DISTINCT FROM kernel_class.name AND gpu_slice.kind = 'kernel'
 -- Copies and memory sets have one symbol each, whatever their name is.

@@ -28,14 +28,8 @@ from traceql.util.arrow_duckdb import columns_of
 _RANKS = "SELECT rank FROM trace ORDER BY rank"
 _OPERATIONS = """
     SELECT
-        described.communicator_id,
-        operation.rank,
-        operation.kernel_id,
-        operation.ts,
-        operation.end_ts,
-        operation.key,
-        operation.unit,
-        operation.kind,
+        described.communicator_id, operation.rank, operation.kernel_id, operation.ts,
+        operation.end_ts, operation.key, operation.unit, operation.kind,
         COALESCE(operation.sequence, -1) AS sequence,
         operation.synchronising
     FROM operation

@@ -51,14 +51,10 @@ _SENDERS = (
 )
 _OPERATIONS = """
     SELECT
-        described.communicator_id,
-        operation.rank,
-        operation.kernel_id,
+        described.communicator_id, operation.rank, operation.kernel_id,
         on_reference_clock(operation.ts, clock.offset_ns, clock.drift, clock.at_ns) AS ts,
         on_reference_clock(operation.end_ts, clock.offset_ns, clock.drift, clock.at_ns) AS end_ts,
-        operation.key,
-        operation.unit,
-        operation.kind,
+        operation.key, operation.unit, operation.kind,
         COALESCE(operation.sequence, -1) AS sequence,
         operation.synchronising
     FROM operation
@@ -69,14 +65,11 @@ _OPERATIONS = """
 _COLLECTIVES = """
     WITH on_one_clock AS (
         SELECT
-            operation.*,
-            paired.communicator_id,
+            operation.*, paired.communicator_id,
             paired.unit AS shared_unit,
             on_reference_clock(operation.ts, clock.offset_ns, clock.drift, clock.at_ns) AS aligned_ts,
             on_reference_clock(operation.end_ts, clock.offset_ns, clock.drift, clock.at_ns) AS aligned_end_ts,
-            clock.residual_ns,
-            clock.tolerance_ns,
-            clock.compared_with
+            clock.residual_ns, clock.tolerance_ns, clock.compared_with
         FROM operation
         INNER JOIN incoming AS paired USING (kernel_id)
         INNER JOIN clock USING (rank)
@@ -94,10 +87,7 @@ _COLLECTIVES = """
     -- that none of them is matched.
     fitting AS (
         SELECT
-            communicator_id,
-            shared_unit,
-            key,
-            place,
+            communicator_id, shared_unit, key, place,
             ROW_NUMBER() OVER (ORDER BY MIN(aligned_ts), communicator_id, shared_unit, key, place) - 1 AS match_id,
             COUNT(*) AS ranks,
             MAX(aligned_ts) AS arrival_ts,
@@ -116,14 +106,8 @@ _COLLECTIVES = """
     ),
     matched AS (
         SELECT
-            placed.kernel_id,
-            placed.aligned_ts,
-            placed.aligned_end_ts,
-            fitting.match_id,
-            fitting.ranks,
-            fitting.arrival_ts,
-            fitting.first_ts,
-            fitting.uncertainty_ns
+            placed.kernel_id, placed.aligned_ts, placed.aligned_end_ts, fitting.match_id,
+            fitting.ranks, fitting.arrival_ts, fitting.first_ts, fitting.uncertainty_ns
         FROM placed
         INNER JOIN fitting USING (communicator_id, shared_unit, key, place)
     ),
@@ -137,13 +121,8 @@ _COLLECTIVES = """
     ),
     timed AS (
         SELECT
-            operation.kernel_id,
-            operation.rank,
-            operation.op,
-            communicator.communicator_id,
-            communicator.group_ranks,
-            communicator.group_size,
-            matched.match_id,
+            operation.kernel_id, operation.rank, operation.op, communicator.communicator_id,
+            communicator.group_ranks, communicator.group_size, matched.match_id,
             matched.ranks AS ranks_found,
             operation.end_ts - operation.ts AS dur,
             CASE
@@ -151,8 +130,7 @@ _COLLECTIVES = """
                     THEN operation.bytes * communicator.group_size
                 ELSE operation.bytes
             END AS bytes,
-            operation.bytes_source,
-            matched.uncertainty_ns,
+            operation.bytes_source, matched.uncertainty_ns,
             CASE WHEN matched.ranks = communicator.group_size THEN matched.aligned_ts - matched.first_ts END AS late_ns,
             matched.ranks = communicator.group_size AS is_on_all_ranks,
             CASE
@@ -179,23 +157,10 @@ _COLLECTIVES = """
     )
     SELECT
         ROW_NUMBER() OVER (ORDER BY kernel_id) - 1 AS id,
-        match_id,
-        rank,
-        kernel_id,
-        op,
-        communicator_id,
-        group_ranks,
-        group_size,
-        ranks_found,
-        bytes,
-        bytes_source,
-        late_ns,
-        wait_ns,
+        match_id, rank, kernel_id, op, communicator_id, group_ranks, group_size, ranks_found, bytes,
+        bytes_source, late_ns, wait_ns,
         CASE WHEN wait_ns IS NOT NULL THEN CASE WHEN is_on_all_ranks THEN 'ranks' ELSE 'planes' END END AS wait_source,
-        late_place,
-        late_rank,
-        transfer_ns,
-        algbw_gbps,
+        late_place, late_rank, transfer_ns, algbw_gbps,
         algbw_gbps * CASE
             WHEN op = 'all_reduce' THEN 2.0 * (group_size - 1) / group_size
             WHEN op IN ('all_gather', 'reduce_scatter', 'all_to_all')

@@ -52,11 +52,7 @@ _SPENT_ON = ("compute_ns", "comm_ns", "copy_ns", "host_ns")
 _OPERATIONS = """
     WITH every_operation AS (
         SELECT
-            collective.kernel_id,
-            collective.late_ns,
-            kernel.rank,
-            kernel.device,
-            kernel.ts,
+            collective.kernel_id, collective.late_ns, kernel.rank, kernel.device, kernel.ts,
             LAG(kernel.ts + kernel.dur) OVER (
                 PARTITION BY collective.rank, collective.communicator_id ORDER BY kernel.ts, kernel.id
             ) AS previous_end_ts
@@ -64,10 +60,7 @@ _OPERATIONS = """
         INNER JOIN kernel ON collective.kernel_id = kernel.id
     )
     SELECT
-        kernel_id,
-        rank,
-        device,
-        ts,
+        kernel_id, rank, device, ts,
         LEAST(COALESCE(previous_end_ts, span.first_ts), ts) AS since_ts,
         previous_end_ts IS NULL AS is_first
     FROM every_operation
@@ -80,8 +73,7 @@ _PLACES = "SELECT DISTINCT rank, device FROM device_timeline ORDER BY ALL"
 # The number of a kind is its place in _SPENT_ON, from 1.
 _STATES = """
     SELECT
-        ts,
-        dur,
+        ts, dur,
         CASE part
             WHEN 'computing' THEN 1
             WHEN 'exposed_copy' THEN 3
@@ -109,22 +101,16 @@ _SIDE_KERNELS = """
 """
 _ARRIVALS = """
     SELECT
-        collective.match_id,
-        kernel.rank,
+        collective.match_id, kernel.rank,
         kernel.id AS kernel_id,
-        kernel.step_id,
-        collective.late_ns,
+        kernel.step_id, collective.late_ns,
         -- If two ranks began last at the same time, the lower one counts.
         ROW_NUMBER() OVER (
             PARTITION BY collective.match_id ORDER BY collective.late_ns DESC, kernel.rank
         ) = 1 AND collective.late_ns > 0 AS is_last,
         (SUM(collective.wait_ns) OVER operation)::BIGINT AS wait_ns,
         kernel.ts - spent.since_ts AS since_ns,
-        spent.compute_ns,
-        spent.copy_ns,
-        spent.host_ns,
-        spent.comm_ns,
-        spent.other_ns,
+        spent.compute_ns, spent.copy_ns, spent.host_ns, spent.comm_ns, spent.other_ns,
         spent.side_ns,
         BOOL_OR(spent.is_first) OVER operation AS is_first
     FROM incoming AS spent

@@ -14,11 +14,7 @@ WITH overlapped_part AS (
 ),
 point AS (
     SELECT
-        kernel.id,
-        kernel.rank,
-        kernel.device,
-        kernel.dur,
-        collective.wait_ns,
+        kernel.id, kernel.rank, kernel.device, kernel.dur, collective.wait_ns,
         UNNEST([
             {'at_ts': kernel.ts, 'sign': -1, 'wait_sign': -1},
             {'at_ts': kernel.ts + COALESCE(collective.wait_ns, 0), 'sign': 0, 'wait_sign': 1},
@@ -48,8 +44,7 @@ overlapped AS (
     GROUP BY id
 )
 SELECT
-    kernel_id,
-    hidden_ns,
+    kernel_id, hidden_ns,
     dur - hidden_ns AS exposed_ns,
     wait_ns - hidden_wait_ns AS exposed_wait_ns,
     dur - wait_ns - (hidden_ns - hidden_wait_ns) AS exposed_transfer_ns

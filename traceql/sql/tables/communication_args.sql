@@ -21,11 +21,8 @@
 -- @column sequence      BIGINT   Number of the operation in its process group.
 WITH kernel AS MATERIALIZED (
     SELECT
-        classified_kernel.id,
-        classified_kernel.rank,
-        classified_kernel.name,
-        classified_kernel.launch_id,
-        slice.args
+        classified_kernel.id, classified_kernel.rank, classified_kernel.name,
+        classified_kernel.launch_id, slice.args
     FROM classified_kernel
     INNER JOIN slice USING (id)
     WHERE classified_kernel.category = 'collective'
@@ -43,9 +40,7 @@ pytorch_operation AS (
 ),
 nccl_range AS MATERIALIZED (  -- so that the arguments of other profilers are not read
     SELECT
-        slice.rank,
-        slice.track_id,
-        slice.ts,
+        slice.rank, slice.track_id, slice.ts,
         slice.ts + slice.dur AS end_ts,
         slice.name,
         json_extract_string(slice.args, [
@@ -90,8 +85,7 @@ hccl_kernel AS (
 ),
 hccl_operation AS (
     SELECT
-        described.id,
-        described.operation,
+        described.id, described.operation,
         COALESCE(described.args[1], described.digits) AS group_name,
         -- Old versions have no number of ranks. It follows from the peers on the planes, where
         -- all ranks talk to each other over one fabric.

@@ -33,8 +33,7 @@ SELECT
         WHEN described.is_directed THEN array_to_string(described.ranks, ' to ')
         ELSE array_to_string(described.ranks, ' ')
     END AS group_ranks,
-    described.group_size,
-    described.is_directed,
+    described.group_size, described.is_directed,
     CASE
         WHEN spread.stages > 1 THEN 'pipeline'
         WHEN spread.replicas > 1 THEN 'data'

@@ -24,8 +24,7 @@ stated AS (
 -- A rank ran on the host that made the recording if that host lists the rank's GPU.
 placed AS (
     SELECT
-        trace.rank,
-        trace.device_name,
+        trace.rank, trace.device_name,
         run_file.path AS run,
         listed.gpu,
         COALESCE(
@@ -56,8 +55,7 @@ gpu_line AS (
 ),
 pair AS (
     SELECT
-        one.run,
-        one.gpu,
+        one.run, one.gpu,
         other.gpu AS other,
         trim(one.cells[other.gpu + 2]) LIKE 'NV%' AS nvlink
     FROM gpu_line AS one
@@ -65,14 +63,8 @@ pair AS (
 ),
 member AS (
     SELECT
-        communicator.communicator_id,
-        communicator.group_size,
-        placed.*,
-        clock.compared_with,
-        clock.tolerance_ns,
-        clock.offset_ns,
-        clock.drift,
-        clock.at_ns,
+        communicator.communicator_id, communicator.group_size, placed.*, clock.compared_with,
+        clock.tolerance_ns, clock.offset_ns, clock.drift, clock.at_ns,
         MIN(clock.at_ns) OVER (PARTITION BY communicator.communicator_id) AS shared_ts
     FROM communicator
     INNER JOIN rank_of_group USING (communicator_id)
@@ -124,8 +116,7 @@ joined AS (
 -- The links that are possible for each rank by the name of its GPU.
 possible AS (
     SELECT
-        member.communicator_id,
-        member.rank,
+        member.communicator_id, member.rank,
         arg_min(kind, kind.position) FILTER (kind.medium IN ('fabric', 'bridge')) AS direct,
         arg_min(kind, kind.position) FILTER (kind.medium = 'pcie') AS pcie
     FROM member

@@ -32,10 +32,7 @@ WITH called AS (
 ),
 sent AS (
     SELECT
-        kernel.rank,
-        kernel.step_id,
-        kernel.layer,
-        kernel.role,
+        kernel.rank, kernel.step_id, kernel.layer, kernel.role,
         collective.bytes * CASE
             WHEN collective.op = 'all_reduce' THEN 2.0 * (collective.group_size - 1) / collective.group_size
             WHEN collective.op IN ('all_gather', 'reduce_scatter', 'all_to_all')
@@ -50,10 +47,7 @@ sent AS (
 ),
 wire AS (
     SELECT
-        rank,
-        step_id,
-        layer,
-        role,
+        rank, step_id, layer, role,
         SUM(bytes ORDER BY bytes) AS bytes,
         BOOL_AND(is_known) AS is_known,
         MIN(source) AS source,
@@ -62,19 +56,9 @@ wire AS (
     GROUP BY rank, step_id, layer, role
 )
 SELECT
-    called.rank,
-    called.step_id,
-    called.layer,
-    called.role,
-    called.kernels,
-    called.dur_ns,
-    work.flops,
-    work.executed_flops,
-    work.weight_bytes,
-    work.kv_bytes,
-    work.activation_bytes,
-    work.hbm_bytes,
-    work.executed_hbm_bytes,
+    called.rank, called.step_id, called.layer, called.role, called.kernels, called.dur_ns,
+    work.flops, work.executed_flops, work.weight_bytes, work.kv_bytes, work.activation_bytes,
+    work.hbm_bytes, work.executed_hbm_bytes,
     CAST(CASE WHEN wire.is_known THEN wire.bytes END AS BIGINT) AS wire_bytes,
     work.dtype,
     COALESCE(work.formula, wire.op) AS formula,

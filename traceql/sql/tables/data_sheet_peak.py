@@ -47,34 +47,19 @@ _LISTED = """
             0 AS list,
             position,
             TRUE AS own,
-            device,
-            example,
-            dtype,
-            tflops,
-            hbm_gbps,
-            link_gbps,
+            device, example, dtype, tflops, hbm_gbps, link_gbps,
             CAST(NULL AS DOUBLE) AS pair_gbps,
-            l2_bytes,
-            memory_bytes,
-            kernel_ns,
-            source
+            l2_bytes, memory_bytes, kernel_ns, source
         FROM user_peak
         UNION ALL
         SELECT
             1 AS list,
             incoming.position,
             FALSE AS own,
-            incoming.device,
-            incoming.example,
-            incoming.dtype,
-            incoming.tflops,
-            incoming.hbm_gbps,
+            incoming.device, incoming.example, incoming.dtype, incoming.tflops, incoming.hbm_gbps,
             linked.best.peak_gbps AS link_gbps,
             linked.best.pair_gbps AS pair_gbps,
-            incoming.l2_bytes,
-            incoming.memory_bytes,
-            incoming.kernel_ns,
-            incoming.source
+            incoming.l2_bytes, incoming.memory_bytes, incoming.kernel_ns, incoming.source
         FROM incoming
         LEFT JOIN linked USING (example)
     )

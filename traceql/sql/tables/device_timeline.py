@@ -45,8 +45,7 @@ _IDLE = len(_PARTS)
 _COMM = ("transfer", "unmatched", "wait")
 _KERNELS = """
     SELECT
-        kernel.id,
-        kernel.ts,
+        kernel.id, kernel.ts,
         kernel.ts + GREATEST(kernel.dur, 0) AS end_ts,
         -- 0 is a compute kernel, 1 a collective, 2 a copy or memory set.
         CASE

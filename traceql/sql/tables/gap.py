@@ -43,8 +43,7 @@ _IDLE = """
 """
 _KERNELS = """
     SELECT
-        kernel.id,
-        kernel.ts,
+        kernel.id, kernel.ts,
         kernel.ts + GREATEST(kernel.dur, 0) AS end_ts,
         kernel.stream,
         COALESCE(kernel.step_id, -1) AS step_id,
@@ -106,8 +105,7 @@ _DEVICE_WAITS = """
             TRY_CAST(json_extract_string(args, '$."Stream Id"') AS BIGINT),
             -2  -- no stream of a kernel
         ) AS place,
-        ts,
-        dur
+        ts, dur
     FROM wait
     WHERE args LIKE '%"Task Type"%'
     ORDER BY rank, place, ts

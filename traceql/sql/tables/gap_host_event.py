@@ -46,13 +46,9 @@ _TIMES = pa.schema(
 )
 _GAPS = """
     SELECT
-        gap.cause,
-        step.phase,
-        step.graph_mode,
+        gap.cause, step.phase, step.graph_mode,
         DENSE_RANK() OVER (ORDER BY gap.cause, step.phase, step.graph_mode) AS group_number,
-        gap.track_id,
-        gap.ts,
-        gap.dur
+        gap.track_id, gap.ts, gap.dur
     FROM gap
     LEFT JOIN step ON gap.step_id = step.step_id
     WHERE gap.cause IN ('host', 'sync') AND gap.track_id IS NOT NULL
@@ -68,10 +64,7 @@ _EVENTS = f"""
 _HOST_GAPS = """
     WITH named AS (
         SELECT
-            slice.rank,
-            host_time.phase,
-            host_time.graph_mode,
-            host_time.cause,
+            slice.rank, host_time.phase, host_time.graph_mode, host_time.cause,
             host_name(slice.name) AS name,
             slice.cat,
             SUM(host_time.ns) AS ns
@@ -103,10 +96,7 @@ _HOST_GAPS = """
     SELECT rank, phase, graph_mode, cause, name, cat, CAST(ns AS BIGINT) AS ns FROM named
     UNION ALL
     SELECT
-        total.rank,
-        total.phase,
-        total.graph_mode,
-        total.cause,
+        total.rank, total.phase, total.graph_mode, total.cause,
         CASE
             WHEN total.rank IN (FROM without_stacks)
                 THEN '(no event recorded; with Python stacks, the trace would show more)'

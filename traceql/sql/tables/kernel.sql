@@ -42,12 +42,10 @@ span AS (
 ),
 placed AS (
     SELECT
-        kernel.*,
-        kernel_layer_by_order.pass,
+        kernel.*, kernel_layer_by_order.pass,
         kernel_layer_by_order.layer AS sequence_layer,
         kernel_layer_by_order.role AS sequence_role,
-        rank_model.family,
-        rank_model.first_layer,
+        rank_model.family, rank_model.first_layer,
         -- The role of kernels of streams without forward passes, and of the communication between
         -- pipeline stages. Small kernels and fills prepare input if they ran before the layers of their
         -- step, and belong to sampling if they ran after them; for copies in between, the direction decides.
@@ -88,37 +86,25 @@ placed AS (
     LEFT JOIN communication_args AS described ON kernel.id = described.kernel_id
 )
 SELECT
-    kernel.id,
-    kernel.rank,
-    kernel.device,
-    kernel.stream,
-    kernel.ts,
-    kernel.dur,
+    kernel.id, kernel.rank, kernel.device, kernel.stream, kernel.ts, kernel.dur,
     CASE
         WHEN starts_with(kernel.name, 'hcom_')
             THEN regexp_replace(kernel.name, '^(hcom_[A-Za-z]+_)_[0-9_]+$', '\1')
         ELSE kernel.name
     END AS name,
-    kernel.kind,
-    kernel.category,
-    kernel.symbol,
+    kernel.kind, kernel.category, kernel.symbol,
     COALESCE(
         kernel_layer_by_module.role,
         kernel.sequence_role,
         CASE WHEN kernel_layer_by_module.layer IS NULL THEN kernel.other_role END
     ) AS role,
-    kernel.step_id,
-    kernel.pass,
+    kernel.step_id, kernel.pass,
     COALESCE(kernel_layer_by_module.layer, kernel.sequence_layer)
     + CASE
         WHEN kernel_layer_by_module.layer IS NULL OR kernel_layer_by_module.kind = 'module' THEN COALESCE(kernel.first_layer, 0)
         ELSE 0
     END AS layer,
-    kernel.launch_id,
-    kernel.in_graph,
-    kernel.bytes,
-    kernel.grid,
-    kernel.block,
+    kernel.launch_id, kernel.in_graph, kernel.bytes, kernel.grid, kernel.block,
     CASE
         WHEN COALESCE(kernel_layer_by_module.role, CAST(kernel_layer_by_module.layer AS VARCHAR)) IS NOT NULL
             THEN kernel_layer_by_module.kind

@@ -23,11 +23,7 @@
 -- @column launch_skip       BIGINT     Kernels of this base, of any grid and block, before the first one of this key on the lowest rank that has it; NULL without kernels.
 WITH placed AS (
     SELECT
-        launch_key.key_id,
-        kernel.rank,
-        kernel.dur,
-        kernel.name,
-        kernel.category,
+        launch_key.key_id, kernel.rank, kernel.dur, kernel.name, kernel.category,
         ROW_NUMBER() OVER (PARTITION BY kernel.rank, launch_key.base ORDER BY kernel.ts, kernel.id) - 1 AS place
     FROM launch_key
     INNER JOIN kernel ON launch_key.kernel_id = kernel.id
@@ -75,21 +71,12 @@ key AS (
 )
 SELECT
     key.key_id AS id,
-    key.base,
-    key.arguments,
-    key.grid,
-    key.block,
-    traced.name,
-    traced.category,
+    key.base, key.arguments, key.grid, key.block, traced.name, traced.category,
     COALESCE(traced.kernels, 0) AS kernels,
     COALESCE(traced.kernel_ns, 0) AS kernel_ns,
     COALESCE(profiled.launches, 0) AS launches,
-    profiled.ncu_ns,
-    profiled.dram_bytes,
-    profiled.flops,
-    profiled.bytes_spread_pct,
-    profiled.flops_spread_pct,
-    traced.launch_skip
+    profiled.ncu_ns, profiled.dram_bytes, profiled.flops, profiled.bytes_spread_pct,
+    profiled.flops_spread_pct, traced.launch_skip
 FROM key
 LEFT JOIN traced USING (key_id)
 LEFT JOIN profiled USING (key_id)

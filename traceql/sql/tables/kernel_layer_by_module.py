@@ -41,12 +41,7 @@ _EVIDENCE = """
         WHERE kernel.in_graph
         UNION ALL
         SELECT
-            kernel.id,
-            module.kind,
-            module.layer,
-            module.path,
-            module.position,
-            kernel.symbol,
+            kernel.id, module.kind, module.layer, module.path, module.position, kernel.symbol,
             ROW_NUMBER() OVER (
                 PARTITION BY module.id, kernel.symbol ORDER BY kernel.ts, kernel.id
             ) AS place
@@ -66,9 +61,7 @@ _EVIDENCE = """
     )
     -- Only the order of calls distinguishes the two norms of a layer, and the two GEMMs of its experts.
     SELECT
-        known.id,
-        known.kind,
-        known.layer,
+        known.id, known.kind, known.layer,
         CASE
             WHEN regexp_matches(known.path, '(DecoderLayer|TransformerBlock)/\\w*RMSNorm$') AND known.position = 1 THEN 'input_norm'
             WHEN regexp_matches(known.path, '(DecoderLayer|TransformerBlock)/\\w*RMSNorm$') THEN 'post_attn_norm'

@@ -35,9 +35,7 @@ _CONFIGURED = "SELECT MAX(model_type), MAX(layers) FROM model_config"
 _ANCHORED = """
     WITH recorded AS (
         SELECT
-            kernel.rank,
-            kernel.device,
-            kernel.stream,
+            kernel.rank, kernel.device, kernel.stream,
             BOOL_OR(COALESCE(list_contains(symbol.traits, 'anchors_layer'), FALSE)) AS has_anchors,
             BOOL_AND(kernel.category = 'collective') AS only_communicates,
             COUNT(*) FILTER (
@@ -64,8 +62,7 @@ _ANCHORED = """
 """
 _KERNELS = """
     SELECT
-        id,
-        ts,
+        id, ts,
         ts + GREATEST(dur, 0) AS end_ts,
         ord(symbol)::UTINYINT AS code,
         COALESCE(part.letter, ord('-'))::UTINYINT AS part,

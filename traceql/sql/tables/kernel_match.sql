@@ -18,11 +18,7 @@
 -- @column launches   BIGINT   Number of launches of the mean; 1 for one that is known by its order, of which there may be several rows.
 WITH traced AS (
     SELECT
-        launch_key.kernel_id,
-        launch_key.key_id,
-        kernel.rank,
-        kernel.ts,
-        kernel.step_id,
+        launch_key.kernel_id, launch_key.key_id, kernel.rank, kernel.ts, kernel.step_id,
         step.name AS range_name,
         COALESCE(launch.ts BETWEEN step.ts AND step.ts + step.dur, FALSE) AS is_inside
     FROM launch_key
@@ -35,10 +31,7 @@ WITH traced AS (
 ),
 profiled AS (
     SELECT
-        launch_key.launch,
-        launch_key.key_id,
-        profiled_launch.file_id,
-        profiled_launch.ranges,
+        launch_key.launch, launch_key.key_id, profiled_launch.file_id, profiled_launch.ranges,
         dense_rank() OVER (ORDER BY profiled_launch.file_id, profiled_launch.process_id, profiled_launch.device) AS part
     FROM launch_key
     INNER JOIN profiled_launch ON launch_key.launch = profiled_launch.id
@@ -121,12 +114,8 @@ same AS (
     UNION ALL
     SELECT
         CASE profiled_sequence.scope WHEN 'range' THEN 2 ELSE 3 END,
-        traced_sequence.scope,
-        traced_sequence.number,
-        traced_sequence.range_name,
-        profiled_sequence.scope,
-        profiled_sequence.part,
-        profiled_sequence.range_name,
+        traced_sequence.scope, traced_sequence.number, traced_sequence.range_name,
+        profiled_sequence.scope, profiled_sequence.part, profiled_sequence.range_name,
         len(traced_sequence.keys)
     FROM traced_sequence
     INNER JOIN repetition ON traced_sequence.keys = repetition.step_keys
@@ -152,9 +141,7 @@ same AS (
 -- Of several places that a kernel has in a part of a profile, that in the longest sequence counts.
 ordered AS (
     SELECT
-        traced_place.kernel_id,
-        profiled_place.file_id,
-        profiled_place.launch,
+        traced_place.kernel_id, profiled_place.file_id, profiled_place.launch,
         CASE same.place WHEN 0 THEN 'order' ELSE 'range' END AS how
     FROM same
     INNER JOIN traced_place

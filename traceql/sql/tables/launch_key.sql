@@ -16,10 +16,7 @@ WITH either AS (
     SELECT
         kernel.id AS kernel_id,
         CAST(NULL AS BIGINT) AS launch,
-        parsed_kernel_name.base,
-        parsed_kernel_name.arguments,
-        kernel.grid,
-        kernel.block
+        parsed_kernel_name.base, parsed_kernel_name.arguments, kernel.grid, kernel.block
     FROM kernel
     INNER JOIN parsed_kernel_name USING (name)
     WHERE kernel.kind = 'kernel' AND kernel.grid IS NOT NULL AND kernel.block IS NOT NULL
@@ -27,9 +24,7 @@ WITH either AS (
     SELECT
         CAST(NULL AS BIGINT) AS kernel_id,
         profiled_launch.id AS launch,
-        parsed_kernel_name.base,
-        parsed_kernel_name.arguments,
-        profiled_launch.grid,
+        parsed_kernel_name.base, parsed_kernel_name.arguments, profiled_launch.grid,
         profiled_launch.block
     FROM profiled_launch
     INNER JOIN parsed_kernel_name USING (name)
@@ -44,12 +39,7 @@ common AS (
     HAVING COUNT(kernel_id) > 0 AND COUNT(launch) > 0
 )
 SELECT
-    either.kernel_id,
-    either.launch,
-    either.base,
-    common.arguments,
-    either.grid,
-    either.block,
+    either.kernel_id, either.launch, either.base, common.arguments, either.grid, either.block,
     dense_rank() OVER (ORDER BY either.base, either.grid, either.block, common.arguments) - 1 AS key_id
 FROM either
 LEFT JOIN common

@@ -21,8 +21,7 @@ WITH change AS (
     GROUP BY rank, ts
 )
 SELECT
-    rank,
-    ts,
+    rank, ts,
     CAST(SUM(delta) OVER (PARTITION BY rank ORDER BY ts ROWS UNBOUNDED PRECEDING) AS BIGINT) AS queued
 FROM change
 ORDER BY rank, ts, queued

@@ -15,11 +15,7 @@
 -- @column idle_ns     BIGINT  Part of dur in which none of its kernels ran, ns.
 WITH activity AS (
     SELECT
-        rank,
-        step_id,
-        pass,
-        layer,
-        ts,
+        rank, step_id, pass, layer, ts,
         ts + GREATEST(dur, 0) AS end_ts,
         CASE
             WHEN category = 'collective' THEN 'comm'
@@ -50,10 +46,7 @@ added AS (
     )
 )
 SELECT
-    rank,
-    step_id,
-    pass,
-    layer,
+    rank, step_id, pass, layer,
     MIN(ts) AS ts,
     MAX(end_ts) - MIN(ts) AS dur,
     CAST(SUM(busy) AS BIGINT) AS busy_ns,

@@ -56,8 +56,7 @@ gpu AS (
 -- Calls that launch kernels or graphs, by process, and whether any kernel of them is in the file.
 launching AS (
     SELECT
-        launch.rank,
-        slice.pid,
+        launch.rank, slice.pid,
         COUNT(*) AS launches,
         BOOL_OR(launch.id IN (SELECT launch_id FROM kernel WHERE launch_id IS NOT NULL)) AS has_kernels
     FROM launch
@@ -283,11 +282,7 @@ entry AS (
     SELECT place, rank, check_name, value, total, ok, note FROM side_file_check
 )
 SELECT
-    entry.rank,
-    entry.check_name,
-    entry.value,
-    entry.total,
-    entry.ok,
+    entry.rank, entry.check_name, entry.value, entry.total, entry.ok,
     text_for_dialect(trace.dialect, entry.note) AS note
 FROM entry
 LEFT JOIN trace ON entry.rank = trace.rank

@@ -22,11 +22,9 @@ WITH
 -- A host that issued the next kernel early in the gap is not what the rest of it waited for.
 gap_host_event AS (
     SELECT
-        gap.rank,
-        gap.step_id,
+        gap.rank, gap.step_id,
         CASE WHEN launch.ts + launch.dur < gap.ts + gap.dur / 2 THEN 'launch' ELSE gap.cause END AS cause,
-        gap.ts,
-        gap.dur
+        gap.ts, gap.dur
     FROM gap
     LEFT JOIN kernel ON gap.next_kernel_id = kernel.id
     LEFT JOIN launch ON kernel.launch_id = launch.id
@@ -39,22 +37,18 @@ idle AS (
 ),
 lost AS (
     SELECT
-        rank,
-        step_id,
+        rank, step_id,
         'idle' AS part,
         rank AS root_rank,
         step_id AS root_step_id,
         cause,
         NULL AS communicator_id,
         NULL AS late_place,
-        ts,
-        dur
+        ts, dur
     FROM idle
     UNION ALL
     SELECT
-        device_timeline.rank,
-        device_timeline.step_id,
-        device_timeline.part,
+        device_timeline.rank, device_timeline.step_id, device_timeline.part,
         COALESCE(straggler.rank, collective.late_rank) AS root_rank,
         straggler.step_id,
         CASE
@@ -67,10 +61,7 @@ lost AS (
             WHEN collective.wait_source = 'planes' AND collective.late_place IS NOT NULL THEN 'peer'
             ELSE COALESCE(straggler.cause, 'unknown')
         END AS cause,
-        collective.communicator_id,
-        collective.late_place,
-        device_timeline.ts,
-        device_timeline.dur
+        collective.communicator_id, collective.late_place, device_timeline.ts, device_timeline.dur
     FROM device_timeline
     LEFT JOIN collective ON device_timeline.kernel_id = collective.kernel_id
     LEFT JOIN straggler USING (match_id)
@@ -78,13 +69,7 @@ lost AS (
     WHERE device_timeline.part = 'exposed_wait'
 )
 SELECT
-    rank,
-    step_id,
-    part,
-    root_rank,
-    root_step_id,
-    cause,
-    communicator_id,
+    rank, step_id, part, root_rank, root_step_id, cause, communicator_id,
     CASE WHEN cause = 'peer' THEN late_place END AS late_place,
     COUNT(*) AS intervals,
     CAST(SUM(dur) AS BIGINT) AS ns,

@@ -18,15 +18,8 @@
 -- @column sm_clock_mhz      BIGINT   Clock of the multiprocessors right after it, MHz; NULL if unknown.
 -- @column throttle_reasons  BIGINT   NVML's bit mask of the reasons why the clocks were lower than they could be; NULL if unknown.
 SELECT
-    device_name,
-    found.op,
-    found.ranks,
-    found.bytes,
-    found.ns,
-    found.mad_ns,
-    found.kernel_ns,
-    found.fastest_ns,
-    found.algorithm,
+    device_name, found.op, found.ranks, found.bytes, found.ns, found.mad_ns, found.kernel_ns,
+    found.fastest_ns, found.algorithm,
     found.bytes / found.ns * CASE found.op
         WHEN 'all_reduce' THEN 2.0 * (found.ranks - 1) / found.ranks
         WHEN 'all_gather' THEN 1.0 * (found.ranks - 1) / found.ranks
@@ -34,11 +27,7 @@ SELECT
         WHEN 'all_to_all' THEN 1.0 * (found.ranks - 1) / found.ranks
         ELSE 1.0
     END AS busbw_gbps,
-    found.from_gpu,
-    found.to_gpu,
-    found.source,
-    found.sm_clock_mhz,
-    found.throttle_reasons
+    found.from_gpu, found.to_gpu, found.source, found.sm_clock_mhz, found.throttle_reasons
 FROM (
     SELECT
         device_name,

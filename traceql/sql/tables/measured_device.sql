@@ -19,7 +19,6 @@ SELECT
     CAST(document ->> '$.memory_bytes' AS BIGINT) AS memory_bytes,
     CAST(document ->> '$.kernel.ns' AS DOUBLE) AS kernel_ns,
     CAST(document ->> '$.kernel.period_ns' AS DOUBLE) - kernel_ns AS gap_ns,
-    path,
-    document
+    path, document
 FROM peak_file
 QUALIFY row_number() OVER (PARTITION BY device_name ORDER BY run IS NOT NULL, measured DESC, path) = 1

@@ -16,8 +16,7 @@
 -- @column address      UBIGINT  Address of the memory block.
 WITH pytorch_event AS (
     SELECT
-        rank,
-        ts,
+        rank, ts,
         json_extract_string(
             args,
             ['Device Id', 'Device Type', 'Bytes', 'Total Allocated', 'Total Reserved', 'Addr']
@@ -28,8 +27,7 @@ WITH pytorch_event AS (
 -- Nsight Systems records the allocations of all libraries of the process.
 cuda_event AS (
     SELECT
-        rank,
-        ts,
+        rank, ts,
         pid AS device,
         -- ENUM_CUDA_MEM_KIND: 0 is pageable and 1 pinned memory of the host.
         CASE WHEN json_extract_string(args, '$.memKind') IN ('0', '1') THEN 'cpu' ELSE 'cuda' END AS device_type,
@@ -42,8 +40,7 @@ cuda_event AS (
 -- Of a free, rocprofv3 has only the address: size and device are those of the allocation before it.
 rocm_call AS MATERIALIZED (
     SELECT
-        slice.id,
-        slice.rank,
+        slice.id, slice.rank,
         slice.ts + slice.dur AS ts,
         slice.name LIKE '%ALLOCATE' AS is_allocation,
         TRY_CAST(json_extract_string(slice.args, '$.device') AS BIGINT) AS device,
@@ -78,8 +75,7 @@ rocm_event AS (
 ),
 event AS (
     SELECT
-        rank,
-        ts,
+        rank, ts,
         TRY_CAST(arg[1] AS BIGINT) AS device,
         CASE arg[2]
             WHEN '0' THEN 'cpu' WHEN '1' THEN 'cuda' WHEN '6' THEN 'hip' WHEN '12' THEN 'xpu'
@@ -109,8 +105,7 @@ event AS (
     UNION ALL BY NAME
     -- Of torch_npu's allocator.
     SELECT
-        rank,
-        ts,
+        rank, ts,
         pid AS device,
         'npu' AS device_type,
         TRY_CAST(args ->> '$.bytes' AS BIGINT) * CASE name WHEN 'NPU release' THEN -1 ELSE 1 END AS bytes_delta,

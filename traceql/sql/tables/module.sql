@@ -14,11 +14,7 @@
 -- @column layer      BIGINT   Layer of the decoder, from 0; NULL outside layers. For a frame, it is counted on its rank.
 WITH RECURSIVE call AS (
     SELECT
-        id,
-        rank,
-        kind,
-        class,
-        number,
+        id, rank, kind, class, number,
         outer_module_id AS parent_id,
         regexp_matches(class, '(DecoderLayer|TransformerBlock|TransformerLayer)$') AS is_layer
     FROM slice_module
@@ -46,13 +42,7 @@ placed AS (
     INNER JOIN call ON placed.id = call.parent_id
 )
 SELECT
-    id,
-    rank,
-    kind,
-    class,
-    number,
-    parent_id,
-    path,
+    id, rank, kind, class, number, parent_id, path,
     ROW_NUMBER() OVER (PARTITION BY rank, parent_id, class ORDER BY id) AS position,
     layer
 FROM placed

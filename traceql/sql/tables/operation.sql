@@ -28,14 +28,10 @@
 WITH named AS (
     SELECT
         kernel.id AS kernel_id,
-        kernel.rank,
-        kernel.ts,
+        kernel.rank, kernel.ts,
         kernel.ts + GREATEST(kernel.dur, 0) AS end_ts,
         classified_kernel.name,  -- with the numbers of the call, where the profiler has them
-        kernel.step_id,
-        kernel.layer,
-        kernel.role,
-        kernel.launch_id,
+        kernel.step_id, kernel.layer, kernel.role, kernel.launch_id,
         -- Whether its size is known only from the operator that launched it.
         described.kernel_id IS NULL AND NOT kernel.in_graph AS is_undescribed,
         described.* EXCLUDE (kernel_id)
@@ -47,19 +43,8 @@ WITH named AS (
 -- What many operations have in common: their texts are compared and ranked only once.
 form AS (
     SELECT DISTINCT
-        rank,
-        name,
-        layer,
-        role,
-        operation,
-        group_name,
-        group_ranks,
-        group_size,
-        in_elements,
-        out_elements,
-        element_type,
-        source,
-        destination
+        rank, name, layer, role, operation, group_name, group_ranks, group_size, in_elements,
+        out_elements, element_type, source, destination
     FROM named
 ),
 -- Where ranks have unequal numbers of tokens for the experts, NCCL's kernel makes a broadcast, or a
@@ -184,12 +169,7 @@ width AS (
 ),
 sized AS (
     SELECT
-        named.kernel_id,
-        named.ts,
-        named.end_ts,
-        named.step_id,
-        named.sequence,
-        numbered.*,
+        named.kernel_id, named.ts, named.end_ts, named.step_id, named.sequence, numbered.*,
         CAST(given_shape.first.elements * given_shape.first.bytes AS BIGINT) AS shape_bytes,
         CASE
             WHEN numbered.op = 'all_reduce' AND numbered.role IN ('embed', 'attn_allreduce', 'mlp_allreduce')
@@ -218,19 +198,8 @@ sized AS (
     CROSS JOIN width
 )
 SELECT
-    kernel_id,
-    rank,
-    ts,
-    end_ts,
-    op,
-    role,
-    layer,
-    group_name,
-    group_ranks,
-    group_size,
-    source,
-    destination,
-    sequence,
+    kernel_id, rank, ts, end_ts, op, role, layer, group_name, group_ranks, group_size, source,
+    destination, sequence,
     -- The shapes of an all_gather are those of one rank's part; table collective multiplies it by the
     -- size of the communicator.
     COALESCE(args_bytes, shape_bytes, inferred_bytes) AS bytes,
@@ -239,8 +208,7 @@ SELECT
         WHEN shape_bytes IS NOT NULL THEN 'shapes'
         WHEN inferred_bytes IS NOT NULL THEN 'inferred'
     END AS bytes_source,
-    description_id,
-    key,
+    description_id, key,
     -- What is matched at once: a step, or else a single operation.
     CASE
         WHEN role IS NOT NULL AND step_id IS NOT NULL AND op NOT IN ('send', 'recv', 'broadcast')

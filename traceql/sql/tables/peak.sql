@@ -50,11 +50,7 @@ data_sheet AS (
         COALESCE(given.device_name, shipped.device_name) AS device_name,
         COALESCE(given.dtype, shipped.dtype) AS dtype,
         COALESCE(given.tflops, shipped.tflops) AS tflops,
-        given.hbm_gbps,
-        given.link_gbps,
-        given.l2_bytes,
-        given.kernel_ns,
-        given.memory_bytes,
+        given.hbm_gbps, given.link_gbps, given.l2_bytes, given.kernel_ns, given.memory_bytes,
         given.source
     FROM (FROM stated WHERE own) AS given
     FULL JOIN (FROM stated WHERE NOT own) AS shipped
@@ -62,8 +58,7 @@ data_sheet AS (
 ),
 multiplied AS (
     SELECT
-        device_name,
-        found.dtype,
+        device_name, found.dtype,
         MAX(
             CAST(2 AS DOUBLE) * found.m * found.k * found.n / COALESCE(found.fastest_ns, found.ns) / 1000
         ) AS tflops
@@ -93,8 +88,7 @@ linked AS (
     SELECT device_name, MAX(busbw_gbps) AS gbps FROM measured_collective GROUP BY device_name
 )
 SELECT
-    data_sheet.device_name,
-    data_sheet.dtype,
+    data_sheet.device_name, data_sheet.dtype,
     'data sheet' AS kind,
     data_sheet.tflops,
     COALESCE(data_sheet.hbm_gbps, listed.hbm_gbps) AS hbm_gbps,
@@ -108,8 +102,7 @@ FROM data_sheet
 LEFT JOIN listed USING (device_name)
 UNION ALL
 SELECT
-    measured_device.device_name,
-    multiplied.dtype,
+    measured_device.device_name, multiplied.dtype,
     'measured' AS kind,
     multiplied.tflops,
     moved.gbps AS hbm_gbps,

@@ -20,8 +20,7 @@
 -- @column dtype         VARCHAR  Type of the numbers on the tensor cores (peak.dtype); NULL without any.
 WITH of_key AS (
     SELECT
-        profiled_launch.file_id,
-        launch_key.key_id,
+        profiled_launch.file_id, launch_key.key_id,
         MAX(work.bytes_step) AS bytes_step,
         AVG(work.dur) AS dur_ns,
         AVG(work.dram_bytes) AS dram_bytes,
@@ -37,10 +36,7 @@ WITH of_key AS (
 ),
 candidate AS (
     SELECT
-        kernel_match.kernel_id,
-        kernel_match.rank,
-        kernel_match.key_id,
-        kernel_match.how,
+        kernel_match.kernel_id, kernel_match.rank, kernel_match.key_id, kernel_match.how,
         SUM(kernel_match.launches) AS launches,
         ROW(kernel_match.how = 'mean', MAX(COALESCE(own.bytes_step, of_key.bytes_step)), kernel_match.file_id) AS place,
         AVG(COALESCE(own.dur, of_key.dur_ns)) AS dur_ns,

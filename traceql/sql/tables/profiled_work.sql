@@ -49,10 +49,7 @@ quantity_metric (quantity, way, metric, section, unit, factor) AS (
 ),
 part AS (
     SELECT
-        kernel_metric.launch,
-        quantity.quantity,
-        quantity.way,
-        quantity.metric,
+        kernel_metric.launch, quantity.quantity, quantity.way, quantity.metric,
         AVG(kernel_metric.value) * ANY_VALUE(quantity.factor) AS value,
         MAX(kernel_metric.step) AS step
     FROM kernel_metric
@@ -150,14 +147,10 @@ known AS (
     LEFT JOIN tensor ON profiled_launch.id = tensor.launch
 )
 SELECT
-    launch,
-    dur,
+    launch, dur,
     COALESCE(dram_bytes, dram_bytes_per_s * dur / 1e9) AS dram_bytes,
     CASE WHEN dram_bytes IS NULL THEN step_per_s * dur / 1e9 ELSE bytes_step END AS bytes_step,
-    read_bytes,
-    l2_bytes,
-    vector_flops,
-    tensor_flops,
+    read_bytes, l2_bytes, vector_flops, tensor_flops,
     CASE
         WHEN tensor_flops > 0 THEN tensor_flops + COALESCE(vector_flops, 0)
         WHEN tensor_flops = 0 THEN vector_flops

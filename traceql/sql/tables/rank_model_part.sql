@@ -41,24 +41,13 @@ element AS (
     GROUP BY held.rank
 )
 SELECT
-    held.rank,
-    part.tp,
-    part.role,
-    part.formula,
-    part.dtype,
-    part.rows_of,
+    held.rank, part.tp, part.role, part.formula, part.dtype, part.rows_of,
     COUNT(*) AS layers,
-    part.flops_per_row,
-    part.context_pair_flops,
-    part.generation_pair_flops,
-    part.weight_bytes,
+    part.flops_per_row, part.context_pair_flops, part.generation_pair_flops, part.weight_bytes,
     part.gathered_bytes
     + CASE WHEN part.kv_written_elements > 0 THEN part.kv_written_elements * element.kv_bytes ELSE 0 END AS row_bytes,
     CASE WHEN part.kv_read_elements > 0 THEN part.kv_read_elements * element.kv_bytes ELSE 0 END AS kv_bytes,
-    part.tensor_bytes,
-    part.attention_window,
-    part.experts,
-    part.top_k
+    part.tensor_bytes, part.attention_window, part.experts, part.top_k
 FROM held
 INNER JOIN model_part AS part ON held.role = part.role AND held.layer IS NOT DISTINCT FROM part.layer
 LEFT JOIN rank_model ON held.rank = rank_model.rank

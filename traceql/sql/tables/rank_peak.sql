@@ -8,8 +8,7 @@
 -- @column kernel_ns  BIGINT   Duration of a kernel in a CUDA graph that has next to nothing to do (peak.kernel_ns), ns; NULL if unknown.
 WITH known AS (
     SELECT
-        trace.rank,
-        peak.kind,
+        trace.rank, peak.kind,
         MAX(peak.hbm_gbps) AS hbm_gbps,
         MAX(peak.link_gbps) AS link_gbps,
         MAX(peak.kernel_ns) AS kernel_ns

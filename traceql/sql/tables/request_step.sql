@@ -25,13 +25,8 @@ scheduled AS (
 -- begun to generate and has not exactly one token.
 chunk AS (
     SELECT
-        scheduled.run,
-        scheduled.rank,
-        scheduled.number,
-        scheduled.missing,
-        scheduled.request_id,
-        scheduled.tokens,
-        step.ts,
+        scheduled.run, scheduled.rank, scheduled.number, scheduled.missing, scheduled.request_id,
+        scheduled.tokens, step.ts,
         COALESCE(step.generation_tokens = step.generation_requests, FALSE) AS generates_single,
         MIN(scheduled.number) FILTER (scheduled.tokens = 1) OVER of_request AS first_single,
         MIN(scheduled.missing) OVER of_request AS first_missing,
@@ -56,8 +51,7 @@ phased AS (
 -- A request that is twice in the file is ignored.
 requested AS (
     SELECT
-        run,
-        request_id,
+        run, request_id,
         ANY_VALUE(prompt_tokens) AS prompt_tokens,
         ANY_VALUE(first_token_ts) AS first_token_ts
     FROM request
@@ -67,10 +61,7 @@ requested AS (
 ),
 counted AS (
     SELECT
-        phased.run,
-        phased.request_id,
-        phased.rank,
-        phased.number,
+        phased.run, phased.request_id, phased.rank, phased.number,
         CAST(phased.tokens_before AS BIGINT) AS computed_tokens
     FROM phased
     INNER JOIN requested USING (run, request_id, prompt_tokens)
@@ -81,11 +72,7 @@ counted AS (
         AND COALESCE(requested.first_token_ts >= phased.first_ts, TRUE)
 )
 SELECT
-    scheduled.run,
-    scheduled.request_id,
-    scheduled.rank,
-    step.step_id,
-    scheduled.tokens,
+    scheduled.run, scheduled.request_id, scheduled.rank, step.step_id, scheduled.tokens,
     CASE
         WHEN scheduled.computed_tokens IS NULL THEN counted.computed_tokens
         WHEN scheduled.is_possible THEN scheduled.computed_tokens

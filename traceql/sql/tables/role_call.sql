@@ -14,8 +14,7 @@ WITH placed AS (
 ),
 followed AS (
     SELECT
-        id,
-        category,
+        id, category,
         role IS NULL OR COALESCE(place <> LAG(place) OVER in_order, TRUE) AS begins_call
     FROM placed
     WINDOW in_order AS (PARTITION BY rank, device, stream ORDER BY ts, id)

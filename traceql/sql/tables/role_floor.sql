@@ -23,13 +23,8 @@
 -- @column missing      VARCHAR  What is missing for floor_ns, or for link_ns of communication; NULL if nothing is.
 WITH communication AS (
     SELECT
-        kernel.rank,
-        kernel.step_id,
-        kernel.layer,
-        kernel.role,
-        trace.device_name,
-        collective.communicator_id,
-        collective.bytes,
+        kernel.rank, kernel.step_id, kernel.layer, kernel.role, trace.device_name,
+        collective.communicator_id, collective.bytes,
         CASE WHEN collective.op IN ('send', 'recv') THEN 'peer_copy' ELSE collective.op END AS measured_op,
         CASE WHEN collective.op IN ('send', 'recv') THEN 2 ELSE collective.group_size END AS measured_ranks
     FROM collective
@@ -69,10 +64,7 @@ measured_transfer AS (
 ),
 rated AS (
     SELECT
-        cost.*,
-        trace.device_name,
-        rank_peak.kind,
-        rank_peak.kernel_ns,
+        cost.*, trace.device_name, rank_peak.kind, rank_peak.kernel_ns,
         peak.tflops * 1000 AS flops_per_ns,
         rank_peak.hbm_gbps,
         CASE rank_peak.kind
@@ -109,25 +101,14 @@ bounded AS (
     FROM timed
 )
 SELECT
-    rank,
-    step_id,
-    layer,
-    role,
-    kind,
-    compute_ns,
-    memory_ns,
-    floor_ns,
+    rank, step_id, layer, role, kind, compute_ns, memory_ns, floor_ns,
     CASE WHEN floor_ns > 0 AND compute_ns > memory_ns THEN 'compute' WHEN floor_ns > 0 THEN 'memory' END AS bound,
     CASE
         WHEN floor_ns IS NOT NULL
             THEN GREATEST(floor_ns, executed_flops / flops_per_ns, executed_hbm_bytes / hbm_gbps)
     END AS executed_ns,
     kernels * kernel_ns AS small_ns,
-    link_ns,
-    dur_ns,
-    flops,
-    hbm_bytes,
-    wire_bytes,
+    link_ns, dur_ns, flops, hbm_bytes, wire_bytes,
     CASE
         WHEN missing IS NOT NULL THEN missing
         WHEN device_name IS NULL AND (floor_ns IS NULL OR (wire_bytes IS NOT NULL AND link_ns IS NULL))

@@ -25,9 +25,7 @@ WITH latency AS (
 ),
 communicated AS (
     SELECT
-        kernel.step_id,
-        kernel.layer,
-        kernel.role,
+        kernel.step_id, kernel.layer, kernel.role,
         SUM(collective.wait_ns) AS wait_ns,
         SUM(latency.ns ORDER BY latency.ns) AS latency_ns
     FROM collective
@@ -76,11 +74,7 @@ bounded AS (
     FROM divided
 )
 SELECT
-    rank,
-    step_id,
-    layer,
-    role,
-    kind,
+    rank, step_id, layer, role, kind,
     CAST(work_ns AS BIGINT) AS work_ns,
     least_ns AS floor_ns,
     bound_by AS bound,

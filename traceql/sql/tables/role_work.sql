@@ -31,9 +31,7 @@ WITH named AS (
 ),
 called AS (
     SELECT
-        named.rank,
-        named.layer,
-        named.role,
+        named.rank, named.layer, named.role,
         BOOL_OR(named.category = 'collective')
         AND BOOL_AND(named.category IN ('collective', 'elementwise', 'memcpy', 'memset')) AS only_communicates,
         BOOL_OR(
@@ -69,8 +67,7 @@ configured_shape AS (
 -- tokens up: what comes before the layers of the others copies what they received.
 configured AS (
     SELECT
-        layout.rank,
-        model_part.*,
+        layout.rank, model_part.*,
         -- At 2 bytes, a weight has as many bytes as FLOPs per row; quantized, half of them and its scale.
         CASE
             WHEN model_part.dtype IN ('fp8', 'int8') THEN model_part.dtype
@@ -204,10 +201,7 @@ part AS (
         COALESCE(configured.top_k, part.top_k) AS top_k,
         kv_width.element_bytes AS kv_element_bytes,
         l2.bytes AS l2_bytes,
-        l2.hbm_gbps,
-        layout.tp_size,
-        layout.dp_size,
-        rank_model.first_layer
+        l2.hbm_gbps, layout.tp_size, layout.dp_size, rank_model.first_layer
     FROM called
     LEFT JOIN configured
         ON called.rank = configured.rank
@@ -260,8 +254,7 @@ sized AS (
             WHEN kind.rows_of = 'logit_rows' OR kind.role = 'lm_head' THEN step_tokens.logit_rows
             ELSE COALESCE(step_tokens.executed_tokens, step_tokens.tokens)
         END AS executed_rows,
-        step_tokens.context_pairs,
-        step_tokens.generation_pairs,
+        step_tokens.context_pairs, step_tokens.generation_pairs,
         step_tokens.context_kv_tokens + step_tokens.generation_kv_tokens AS kv_tokens
     FROM stepped
     INNER JOIN kind USING (kind_id)
@@ -376,12 +369,7 @@ work AS (
     FROM with_missing
 )
 SELECT
-    step_id,
-    rank,
-    role,
-    layers,
-    calls,
-    only_communicates,
+    step_id, rank, role, layers, calls, only_communicates,
     CAST(flops AS BIGINT) AS flops,
     CAST(executed_flops AS BIGINT) AS executed_flops,
     CAST(read_bytes AS BIGINT) AS weight_bytes,
@@ -389,8 +377,5 @@ SELECT
     CAST(activation_bytes AS BIGINT) AS activation_bytes,
     CAST(read_bytes + cache_bytes + spilled_bytes AS BIGINT) AS hbm_bytes,
     CAST(executed_read_bytes + cache_bytes + executed_spilled_bytes AS BIGINT) AS executed_hbm_bytes,
-    dtype,
-    formula,
-    source,
-    missing
+    dtype, formula, source, missing
 FROM work

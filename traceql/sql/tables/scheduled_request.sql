@@ -26,8 +26,7 @@ WITH allowed AS (
 ),
 begun AS (
     SELECT
-        step.rank,
-        step.number,
+        step.rank, step.number,
         trace.base_time_ns::HUGEINT + step.ts AS unix_ns,
         step.ts - LAG(step.ts) OVER (PARTITION BY step.rank ORDER BY step.number) AS since_before_ns
     FROM step
@@ -59,10 +58,7 @@ followed AS (
 ),
 scheduled AS (
     SELECT
-        run,
-        rank,
-        number,
-        computed,
+        run, rank, number, computed,
         CASE WHEN is_timed THEN fits AND NOT (is_first AND COALESCE(next_is_wrong, FALSE)) END AS agrees,
         UNNEST(CASE WHEN cardinality(requests) > 0 THEN map_entries(requests) ELSE [NULL] END) AS entry
     FROM followed
@@ -107,10 +103,7 @@ engine AS (
 ),
 checked AS (
     SELECT
-        beside.run,
-        beside.rank,
-        beside.number,
-        beside.request_id,
+        beside.run, beside.rank, beside.number, beside.request_id,
         COALESCE(NOT beside.follows OR beside.computed_tokens <= beside.kv_tokens_before, TRUE)
         AND COALESCE(NOT beside.is_followed OR beside.computed_after <= beside.kv_tokens, TRUE)
         AND COALESCE(engine.max_tokens <= 0 OR beside.kv_tokens <= engine.max_tokens, TRUE)
@@ -128,13 +121,7 @@ checked AS (
     LEFT JOIN engine USING (run)
 )
 SELECT
-    entered.run,
-    entered.rank,
-    entered.number,
-    entered.agrees,
-    entered.request_id,
-    entered.tokens,
-    entered.computed_tokens,
-    checked.is_possible
+    entered.run, entered.rank, entered.number, entered.agrees, entered.request_id, entered.tokens,
+    entered.computed_tokens, checked.is_possible
 FROM entered
 LEFT JOIN checked USING (run, rank, number, request_id)

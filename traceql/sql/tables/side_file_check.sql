@@ -117,12 +117,7 @@ length_pair AS (
 -- What of the weights in the model configuration the kernels contradict: numbers of rows of table cost.
 contradicted_part AS (
     SELECT
-        rank,
-        step_id,
-        role,
-        layers,
-        calls,
-        only_communicates,
+        rank, step_id, role, layers, calls, only_communicates,
         COALESCE(missing LIKE '%can be read in the time%', FALSE) AS is_too_large,
         COALESCE(missing LIKE 'kernels of the quantization%', FALSE) AS is_too_narrow
     FROM role_work
@@ -136,9 +131,7 @@ weight_check AS (
     SELECT rank, 1, is_too_large AND is_sized, is_too_narrow AND is_sized
     FROM (
         SELECT
-            part.rank,
-            part.is_too_large,
-            part.is_too_narrow,
+            part.rank, part.is_too_large, part.is_too_narrow,
             COUNT(collective.bytes) > 0 AS is_sized
         FROM contradicted_part AS part
         INNER JOIN kernel
@@ -289,10 +282,7 @@ UNION ALL
 SELECT
     80,
     (SELECT MIN(rank) FROM trace) AS rank,
-    file_entry.check_name,
-    file_entry.value,
-    file_entry.total,
-    file_entry.ok,
+    file_entry.check_name, file_entry.value, file_entry.total, file_entry.ok,
     format('{}: {}', parse_filename(profile_file.path), file_entry.note) AS note
 FROM file_entry
 INNER JOIN profile_file ON file_entry.file_id = profile_file.id

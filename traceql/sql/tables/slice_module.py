@@ -28,10 +28,7 @@ from traceql.util.arrow_duckdb import query_tables, spilled
 _CALLS = """
     WITH event AS (
         SELECT
-            slice.id,
-            slice.rank,
-            slice.name,
-            event_kind.kind,
+            slice.id, slice.rank, slice.name, event_kind.kind,
             COALESCE(
                 NULLIF(regexp_extract(slice.name, '^\\{''Module'': ''([^'']+)''', 1), ''),
                 regexp_replace(slice.name, '^module: ', '')
@@ -41,8 +38,7 @@ _CALLS = """
         WHERE event_kind.kind IN ('frame', 'annotation')
     )
     SELECT
-        id,
-        rank,
+        id, rank,
         CASE WHEN name LIKE 'nn.Module: %' THEN 'module' ELSE 'annotation' END AS kind,
         CASE
             WHEN name LIKE 'nn.Module: %' THEN regexp_extract(name, '^nn\\.Module: (.*?)(_\\d+)?$', 1)
@@ -76,13 +72,8 @@ _INSIDE = """
         LEFT JOIN incoming AS module_slice ON child.id = module_slice.id
     )
     SELECT
-        inside.id,
-        inside.rank,
-        inside.module_id,
-        inside.outer_module_id,
-        module_slice.kind,
-        module_slice.class,
-        module_slice.number
+        inside.id, inside.rank, inside.module_id, inside.outer_module_id, module_slice.kind,
+        module_slice.class, module_slice.number
     FROM inside
     LEFT JOIN incoming AS module_slice ON inside.id = module_slice.id
     WHERE inside.module_id IS NOT NULL

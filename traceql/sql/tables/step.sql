@@ -43,23 +43,15 @@ counted AS (
     FROM iteration
 )
 SELECT
-    counted.step_id,
-    counted.rank,
-    counted.number,
-    counted.name,
-    counted.ts,
-    counted.dur,
-    on_gpu.gpu_ts,
-    on_gpu.gpu_dur,
+    counted.step_id, counted.rank, counted.number, counted.name, counted.ts, counted.dur,
+    on_gpu.gpu_ts, on_gpu.gpu_dur,
     CASE
         WHEN counted.context_requests > 0 AND counted.generation_requests > 0 THEN 'mixed'
         WHEN counted.context_requests > 0 THEN 'prefill'
         WHEN counted.generation_requests > 0 THEN 'decode'
         WHEN counted.context_requests = 0 AND counted.generation_requests = 0 THEN 'idle'
     END AS phase,
-    counted.context_requests,
-    counted.context_tokens,
-    counted.generation_requests,
+    counted.context_requests, counted.context_tokens, counted.generation_requests,
     counted.generation_tokens,
     CASE
         WHEN on_gpu.step_id IS NULL OR on_gpu.has_unrecorded_graphs THEN NULL

@@ -25,8 +25,7 @@
 -- @column gpu_ns                DOUBLE    Mean duration of a typical step on the GPU, ns.
 WITH sized AS (
     SELECT
-        step_tokens.*,
-        step.phase,
+        step_tokens.*, step.phase,
         step.graph_mode <> 'none' AS in_graph,
         step.graph_mode = 'full' AS in_full_graph,
         step.gpu_dur,
@@ -54,12 +53,7 @@ typical AS (
 )
 SELECT
     ROW_NUMBER() OVER (ORDER BY rank, MIN(step_id)) - 1 AS class_id,
-    rank,
-    phase,
-    in_graph,
-    in_full_graph,
-    context_requests,
-    generation_requests,
+    rank, phase, in_graph, in_full_graph, context_requests, generation_requests,
     context_requests + generation_requests AS batch,
     tokens,
     rows_run AS executed_tokens,

@@ -23,10 +23,7 @@ observed AS (
     GROUP BY class_id
 )
 SELECT
-    member.class_id,
-    step_time.part,
-    step_time.role,
-    step_time.cause,
+    member.class_id, step_time.part, step_time.role, step_time.cause,
     CAST(SUM(step_time.ns) AS DOUBLE) / ANY_VALUE(observed.devices) AS ns,
     CAST(SUM(step_time.kernels) AS DOUBLE) / ANY_VALUE(observed.devices) AS kernels
 FROM member

@@ -23,8 +23,7 @@ WITH annotated AS (
 ),
 number_said AS (
     SELECT
-        step_id,
-        is_context,
+        step_id, is_context,
         TRY_CAST(sums.requests AS BIGINT) AS requests,
         TRY_CAST(sums.tokens AS BIGINT) AS tokens,
         TRY_CAST(sums.kv_tokens AS BIGINT) AS kv_tokens,
@@ -34,8 +33,7 @@ number_said AS (
 ),
 annotated_part AS (
     SELECT
-        step_id,
-        is_context,
+        step_id, is_context,
         CASE
             WHEN requests = 0 THEN 0
             WHEN kv_tokens >= tokens THEN kv_tokens
@@ -65,9 +63,7 @@ prompt AS (
 ),
 length AS (
     SELECT
-        request_step.step_id,
-        request_step.tokens,
-        request_step.computed_tokens,
+        request_step.step_id, request_step.tokens, request_step.computed_tokens,
         request_step.computed_tokens + request_step.tokens AS kv_tokens,
         TRY_CAST(
             request_step.tokens::HUGEINT * (request_step.computed_tokens + request_step.tokens)
@@ -81,10 +77,7 @@ length AS (
 -- with most tokens are. If that is not what the annotation counts, the step is left out.
 phased AS (
     SELECT
-        length.*,
-        step.context_requests,
-        step.context_tokens,
-        step.generation_requests,
+        length.*, step.context_requests, step.context_tokens, step.generation_requests,
         step.generation_tokens,
         RANK() OVER (
             PARTITION BY length.step_id
@@ -121,9 +114,7 @@ source_length AS (
     SELECT 'steps.jsonl' AS kv_source, * FROM by_scheduler
 )
 SELECT
-    step_id,
-    step.rank,
-    source_length.kv_source,
+    step_id, step.rank, source_length.kv_source,
     TRY_CAST(source_length.context_pairs AS BIGINT) AS context_pairs,
     TRY_CAST(source_length.generation_pairs AS BIGINT) AS generation_pairs,
     TRY_CAST(source_length.context_kv_tokens AS BIGINT) AS context_kv_tokens,

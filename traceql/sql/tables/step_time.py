@@ -55,12 +55,7 @@ _TIMES = """
     ),
     own AS (
         SELECT
-            kernel.rank,
-            kernel.device,
-            kernel.step_id,
-            credited.part,
-            kernel.role,
-            kernel.layer,
+            kernel.rank, kernel.device, kernel.step_id, credited.part, kernel.role, kernel.layer,
             SUM(credited.ns) AS ns,
             COUNT(*) AS kernels
         FROM credited
@@ -79,9 +74,7 @@ _TIMES = """
     -- The rest of the GPU span: there is nothing in it but own kernels, idle time, and kernels of others.
     other AS (
         SELECT
-            place.rank,
-            place.device,
-            place.step_id,
+            place.rank, place.device, place.step_id,
             ANY_VALUE(step.gpu_dur) - COALESCE(SUM(known.ns), 0) AS ns
         FROM place
         INNER JOIN step ON place.step_id = step.step_id

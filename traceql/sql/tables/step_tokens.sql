@@ -35,20 +35,13 @@ chosen_length AS (
         ROW_NUMBER() OVER (PARTITION BY step_id ORDER BY kv_source = 'annotation' DESC) = 1
 )
 SELECT
-    step.rank,
-    step.step_id,
-    step.context_requests,
-    step.context_tokens,
-    step.generation_requests,
+    step.rank, step.step_id, step.context_requests, step.context_tokens, step.generation_requests,
     step.generation_tokens,
     step.context_tokens + step.generation_tokens AS tokens,
     run_rows.executed_tokens,
     step.context_requests + step.generation_tokens AS logit_rows,
-    chosen_length.context_pairs,
-    chosen_length.generation_pairs,
-    chosen_length.context_kv_tokens,
-    chosen_length.generation_kv_tokens,
-    chosen_length.kv_source
+    chosen_length.context_pairs, chosen_length.generation_pairs, chosen_length.context_kv_tokens,
+    chosen_length.generation_kv_tokens, chosen_length.kv_source
 FROM step
 LEFT JOIN run_rows USING (step_id)
 LEFT JOIN chosen_length USING (step_id)

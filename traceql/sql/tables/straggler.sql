@@ -11,12 +11,7 @@
 -- @column excess_ns  BIGINT   How much more time than that median the late rank spent on the cause, ns.
 WITH excess AS (
     SELECT
-        late.match_id,
-        late.rank,
-        late.kernel_id,
-        late.step_id,
-        late.late_ns,
-        late.wait_ns,
+        late.match_id, late.rank, late.kernel_id, late.step_id, late.late_ns, late.wait_ns,
         late.is_first,
         ANY_VALUE(late.host_ns) - MEDIAN(other.host_ns) AS host_ns,
         ANY_VALUE(late.compute_ns) - MEDIAN(other.compute_ns) AS compute_ns,
@@ -32,12 +27,7 @@ WITH excess AS (
         late.is_first
 )
 SELECT
-    match_id,
-    rank,
-    kernel_id,
-    step_id,
-    late_ns,
-    wait_ns,
+    match_id, rank, kernel_id, step_id, late_ns, wait_ns,
     CASE
         WHEN is_first THEN 'start'
         ELSE

@@ -26,15 +26,8 @@ device AS (
 SELECT
     sample.run,
     TRY(sample.unix_ns - base.base_ns) AS ts,
-    device.rank,
-    sample.gpu,
-    sample.uuid,
-    sample.utilization_pct,
-    sample.memory_used_bytes,
-    sample.temperature_c,
-    sample.power_mw,
-    sample.sm_clock_mhz,
-    sample.throttle_reasons,
+    device.rank, sample.gpu, sample.uuid, sample.utilization_pct, sample.memory_used_bytes,
+    sample.temperature_c, sample.power_mw, sample.sm_clock_mhz, sample.throttle_reasons,
     -- 236 has the bits for power cap, hardware and thermal slowdown and power brake, but not those
     -- for an idle GPU and for clocks that a user has set.
     sample.throttle_reasons & 236 != 0 AS throttled,

@@ -30,10 +30,7 @@ operation AS (
     GROUP BY device_name, op, ranks, bytes
     UNION ALL
     SELECT
-        trace.device_name,
-        collective.op,
-        collective.group_size,
-        collective.bytes,
+        trace.device_name, collective.op, collective.group_size, collective.bytes,
         median(COALESCE(collective.transfer_ns, kernel.dur)) AS ns,
         CASE WHEN COUNT(collective.transfer_ns) = COUNT(*) THEN 'recorded' ELSE 'recorded, with waiting' END AS source
     FROM collective
@@ -76,9 +73,7 @@ continued AS (
     LEFT JOIN device ON point.device_name = device.device_name
 )
 SELECT
-    device_name,
-    op,
-    ranks,
+    device_name, op, ranks,
     bytes AS from_bytes,
     LEAD(bytes) OVER larger AS to_bytes,
     ns,

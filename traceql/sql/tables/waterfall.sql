@@ -37,9 +37,7 @@ expert_time AS (
 -- How much longer the experts of a step computed than the mean of these ranks in the same iteration.
 expert_excess AS (
     SELECT
-        expert_time.step_id,
-        expert_time.layer,
-        expert_time.role,
+        expert_time.step_id, expert_time.layer, expert_time.role,
         expert_time.computing_ns - AVG(expert_time.computing_ns) OVER (
             PARTITION BY expert_group.communicator_id, aligned_step.iteration, expert_time.layer, expert_time.role
         ) AS excess_ns
@@ -51,12 +49,7 @@ placed AS (
     -- One row from each side, where there is one: a role with a floor that is hidden has no time, but
     -- counts; hidden communication does not. (A full join would let no condition through to its sides.)
     SELECT
-        rank,
-        step_id,
-        kind,
-        role,
-        layer,
-        cause,
+        rank, step_id, kind, role, layer, cause,
         COALESCE(SUM(ns) FILTER (part = 'computing'), 0) AS computing_ns,
         COALESCE(SUM(ns) FILTER (part = 'exposed_transfer'), 0) AS transfer_ns,
         COALESCE(SUM(ns) FILTER (part = 'exposed_unmatched'), 0) AS unmatched_ns,
@@ -71,13 +64,7 @@ placed AS (
         CAST(round(MAX(link_ns)) AS BIGINT) AS link_ns
     FROM (
         SELECT
-            rank_peak.kind,
-            time.rank,
-            time.step_id,
-            time.layer,
-            time.role,
-            time.cause,
-            time.part,
+            rank_peak.kind, time.rank, time.step_id, time.layer, time.role, time.cause, time.part,
             time.ns
         FROM step_time AS time
         INNER JOIN rank_peak USING (rank)
@@ -114,12 +101,7 @@ divided AS (
 -- Layers are added up before a row becomes one for each bar.
 summed AS (
     SELECT
-        rank,
-        step_id,
-        kind,
-        role,
-        cause,
-        is_modelled,
+        rank, step_id, kind, role, cause, is_modelled,
         link_ns IS NULL AS lacks_link,
         SUM(floor_ns) AS floor_ns,
         SUM(padding_ns) AS padding_ns,
@@ -138,11 +120,7 @@ summed AS (
 ),
 bar AS (
     SELECT
-        rank,
-        step_id,
-        kind,
-        role,
-        cause,
+        rank, step_id, kind, role, cause,
         UNNEST([
             {'bar': 'floor', 'ns': floor_ns},
             {'bar': 'padding', 'ns': padding_ns},

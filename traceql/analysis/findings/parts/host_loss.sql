@@ -1,11 +1,9 @@
 -- One row per rank, root rank and step: the time that the rank lost because the host of the root rank was late in that step.
 -- @needs  lost_time, step, step_kind
 SELECT
-    lost_time.rank,
-    lost_time.root_rank,
+    lost_time.rank, lost_time.root_rank,
     lost_time.root_step_id AS step_id,
-    step_kind.number,
-    step_kind.phase,
+    step_kind.number, step_kind.phase,
     COALESCE(step_kind.kind, 'outside of steps') AS kind,
     SUM(lost_time.ns) AS ns,
     COALESCE(SUM(lost_time.ns) FILTER (lost_time.part = 'idle'), 0) AS idle_ns,

@@ -6,12 +6,7 @@
 -- unrecorded.
 -- @needs  step
 SELECT
-    step_id,
-    rank,
-    number,
-    phase,
-    graph_mode,
-    source,
+    step_id, rank, number, phase, graph_mode, source,
     context_tokens + generation_tokens AS tokens,
     CASE WHEN graph_mode = 'none' THEN 'none' ELSE concat_ws(' ', phase, COALESCE(graph_mode, 'unrecorded')) END AS kind
 FROM step

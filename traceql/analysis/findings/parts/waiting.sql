@@ -46,8 +46,7 @@ late_rank AS (
     SELECT thresholds FROM finding_rule WHERE finding = 'late rank'
 )
 SELECT
-    blamed.*,
-    communicator.group_size,
+    blamed.*, communicator.group_size,
     blamed.ns / (communicator.group_size - 1) AS each_ns,
     blamed.share >= late_rank.thresholds['share']
     AND blamed.share * communicator.group_size >= late_rank.thresholds['equal_shares'] AS is_alone,

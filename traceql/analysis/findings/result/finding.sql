@@ -24,15 +24,13 @@ SELECT
     ROW_NUMBER() OVER in_order AS rank_order,
     CASE WHEN measured.value >= finding_rule.severe AND measured.is_uncertain IS NOT TRUE THEN 'severe' ELSE 'notable' END
         AS severity,
-    measured.kind,
-    measured.finding,
+    measured.kind, measured.finding,
     CAST(measured.value AS DOUBLE) AS value,
     finding_rule.unit,
     CAST(measured.cost_ns AS BIGINT) AS cost_ns,
     CAST(measured.saving_ns AS BIGINT) AS saving_ns,
     100.0 * measured.saving_ns / run_window.ns AS saving_pct,
-    measured.assumption,
-    finding_rule.query,
+    measured.assumption, finding_rule.query,
     map_from_entries(list_filter(map_entries(measured.parameters), lambda entry: entry['value'] IS NOT NULL))
         AS parameters,
     concat_ws(' ', measured.advice, finding_rule.advice) AS advice,

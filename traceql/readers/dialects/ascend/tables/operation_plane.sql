@@ -21,11 +21,7 @@ WITH task AS MATERIALIZED (  -- so that the arguments of other profilers are not
 ),
 part AS (
     SELECT
-        rank,
-        correlation,
-        name,
-        ts,
-        dur,
+        rank, correlation, name, ts, dur,
         json_extract_string(args, ['$."dst rank"', '$."transport type"']) AS args
     FROM task
     WHERE args LIKE '%"dst rank"%'
@@ -39,8 +35,7 @@ operation AS (
 part_of_operation AS MATERIALIZED (
     SELECT
         operation.id AS kernel_id,
-        part.name,
-        part.ts,
+        part.name, part.ts,
         LEAST(part.ts + GREATEST(part.dur, 0), operation.end_ts) AS end_ts,
         part.dur,
         -- The largest number of 32 bits stands for no rank.
@@ -69,9 +64,7 @@ measured AS (
 ),
 move AS (
     SELECT
-        kernel_id,
-        ts,
-        end_ts,
+        kernel_id, ts, end_ts,
         MAX(end_ts) OVER (
             PARTITION BY kernel_id ORDER BY ts, end_ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS before_ts
@@ -103,12 +96,6 @@ waited AS (
     LEFT JOIN late ON operation.id = late.kernel_id
     WHERE moved.ns > 0
 )
-SELECT
-    peer.kernel_id,
-    waited.wait_ns,
-    waited.late_place,
-    waited.peer_ns,
-    peer.ranks,
-    peer.is_remote
+SELECT peer.kernel_id, waited.wait_ns, waited.late_place, waited.peer_ns, peer.ranks, peer.is_remote
 FROM peer
 LEFT JOIN waited USING (kernel_id)

@@ -16,11 +16,7 @@
 -- @column generation  STRUCT(requests VARCHAR, tokens VARCHAR, kv_tokens VARCHAR, squares VARCHAR, products VARCHAR)  The same of its generation part.
 WITH annotation AS (
     SELECT
-        rank,
-        id,
-        name,
-        ts,
-        dur,
+        rank, id, name, ts, dur,
         CASE
             WHEN regexp_matches(name, '^execute_(\d+_)?context_\d+\(.*\)_generation_\d+\(') THEN 1
             WHEN regexp_matches(name, '^ProfilerStep#\d+$') THEN 2
@@ -53,10 +49,7 @@ chosen AS (
 SELECT
     ROW_NUMBER() OVER (ORDER BY rank, ts, id) - 1 AS step_id,
     ROW_NUMBER() OVER (PARTITION BY rank ORDER BY ts, id) - 1 AS number,
-    rank,
-    name,
-    ts,
-    dur,
+    rank, name, ts, dur,
     CASE evidence WHEN 1 THEN 'execute_context' WHEN 2 THEN 'ProfilerStep' ELSE 'trace' END AS source,
     regexp_extract(
         name, 'context_(\d+)\((?:sq)?(\d+)(?:sk(\d+)sqsq(\d+)sqsk(\d+)\))?',

@@ -43,11 +43,7 @@ WITH known (name, formula, places, times) AS (
 ),
 called AS MATERIALIZED (
     SELECT DISTINCT
-        kernel.rank,
-        kernel.step_id,
-        kernel.pass,
-        kernel.layer,
-        kernel.role,
+        kernel.rank, kernel.step_id, kernel.pass, kernel.layer, kernel.role,
         kernel.category = 'gemm' AS is_product,
         slice.external_id
     FROM kernel
@@ -57,15 +53,9 @@ called AS MATERIALIZED (
 -- Products: the matrix is the last of two inputs that are multiplied.
 multiplied AS (
     SELECT
-        called.rank,
-        called.step_id,
-        called.pass,
-        called.layer,
-        called.role,
-        shaped.name,
+        called.rank, called.step_id, called.pass, called.layer, called.role, shaped.name,
         CASE WHEN shaped.name IN ('aten::mm', 'aten::_scaled_mm') THEN 1 ELSE 2 END AS place,
-        shaped.dims,
-        shaped.types
+        shaped.dims, shaped.types
     FROM called
     INNER JOIN shaped_operator AS shaped ON called.rank = shaped.rank AND called.external_id = shaped.external_id
     INNER JOIN known ON shaped.name = known.name AND known.formula = 'product'
@@ -91,9 +81,7 @@ matrix AS (
 ),
 product_of_step AS (
     SELECT
-        rank,
-        layer,
-        role,
+        rank, layer, role,
         CAST(SUM(2 * inner_size * outer_size) AS BIGINT) AS flops_per_row,
         CAST(SUM(inner_size * outer_size * element_bytes + 4 * COALESCE(scales, 0)) AS DOUBLE) AS weight_bytes,
         list_concat(
@@ -107,9 +95,7 @@ product_of_step AS (
 ),
 product AS (
     SELECT
-        rank,
-        layer,
-        role,
+        rank, layer, role,
         'product' AS formula,
         MIN(flops_per_row) AS flops_per_row,
         MIN(weight_bytes) AS weight_bytes,
@@ -137,11 +123,7 @@ plain_layer AS (
 ),
 beside_experts AS (
     SELECT DISTINCT
-        called.rank,
-        called.step_id,
-        called.layer,
-        called.external_id,
-        shaped.name,
+        called.rank, called.step_id, called.layer, called.external_id, shaped.name,
         TRY_CAST(shaped.dims[1] AS BIGINT[]) AS output,
         TRY_CAST(shaped.dims[4] AS BIGINT[]) AS scores,
         shaped.types[1] AS output_type
@@ -152,8 +134,7 @@ beside_experts AS (
 ),
 expert_layer AS (
     SELECT
-        choice.rank,
-        choice.layer,
+        choice.rank, choice.layer,
         MIN(choice.scores[2]) AS experts,
         MIN(choice.output[2]) AS top_k,
         MIN(activation.output[2]) AS ffn
@@ -187,32 +168,21 @@ expert_matrix AS (
 ),
 experts AS (
     SELECT
-        rank,
-        layer,
-        role,
+        rank, layer, role,
         'experts' AS formula,
         CAST(2 * top_k * inner_size * outer_size AS BIGINT) AS flops_per_row,
         CAST(2 * experts * inner_size * outer_size AS DOUBLE) AS weight_bytes,
         [2 * top_k * inner_size, 2 * top_k * outer_size] AS tensor_bytes,
         'bf16' AS dtype,
-        experts,
-        top_k
+        experts, top_k
     FROM expert_matrix
 ),
 -- All other roles.
 operator AS (
     SELECT
-        part.rank,
-        part.step_id,
-        part.layer,
-        part.role,
-        known.formula,
-        known.places,
-        known.times,
+        part.rank, part.step_id, part.layer, part.role, known.formula, known.places, known.times,
         COALESCE(step_tokens.executed_tokens, step_tokens.tokens) AS row_count,
-        shaped.dims,
-        shaped.types,
-        shaped.given
+        shaped.dims, shaped.types, shaped.given
     FROM (
         SELECT DISTINCT rank, step_id, layer, role, external_id
         FROM called
@@ -255,10 +225,7 @@ per_row AS (
 -- Attention: heads and dimensions of the queries, and of the keys and values in the paged cache.
 attending AS (
     SELECT
-        rank,
-        step_id,
-        layer,
-        role,
+        rank, step_id, layer, role,
         TRY_CAST(dims[1] AS BIGINT[]) AS queries,
         TRY_CAST(dims[2] AS BIGINT[]) AS keys,
         TRY_CAST(dims[3] AS BIGINT[]) AS vals,
@@ -268,10 +235,7 @@ attending AS (
 ),
 attended AS (
     SELECT
-        rank,
-        step_id,
-        layer,
-        role,
+        rank, step_id, layer, role,
         2 * queries[2] * (queries[3] + vals[4]) AS pair_flops,
         keys[3] * (keys[4] + vals[4]) AS kv_read_elements,
         CASE WHEN window_before >= 0 THEN window_before + 1 END AS attention_window
@@ -280,10 +244,7 @@ attended AS (
 ),
 other_of_step AS (
     SELECT
-        rank,
-        step_id,
-        layer,
-        role,
+        rank, step_id, layer, role,
         MIN(formula) AS formula,
         list_concat(
             list(elements * element_bytes ORDER BY elements),
@@ -303,8 +264,7 @@ unknown AS (
 ),
 sized AS (
     SELECT
-        other_of_step.*,
-        attended.pair_flops,
+        other_of_step.*, attended.pair_flops,
         COALESCE(attended.kv_read_elements, 0) AS kv_read_elements,
         attended.attention_window
     FROM other_of_step
@@ -317,9 +277,7 @@ sized AS (
 ),
 other AS (
     SELECT
-        sized.rank,
-        sized.layer,
-        sized.role,
+        sized.rank, sized.layer, sized.role,
         MIN(sized.formula) AS formula,
         MIN(sized.pair_flops) AS pair_flops,
         MIN(sized.kv_read_elements) AS kv_read_elements,

@@ -9,9 +9,7 @@
 -- @column types        VARCHAR[]  Element type of each input.
 -- @column given        VARCHAR[]  Value of each input that is a number, as text; NULL if they were not recorded.
 SELECT
-    slice.rank,
-    slice.external_id,
-    slice.name,
+    slice.rank, slice.external_id, slice.name,
     TRY_CAST(json_extract(slice.args, '$."Input Dims"') AS JSON[]) AS dims,
     TRY_CAST(json_extract(slice.args, '$."Input type"') AS VARCHAR[]) AS types,
     TRY_CAST(json_extract(slice.args, '$."Concrete Inputs"') AS VARCHAR[]) AS given
