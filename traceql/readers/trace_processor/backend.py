@@ -14,8 +14,9 @@ from typing import Any, BinaryIO
 
 from traceql.errors import EngineError
 from traceql.readers.trace_processor.arrow import last_line
-from traceql.readers.trace_processor.bundled import BundledEngine, pieces
+from traceql.readers.trace_processor.bundled import APPEND_BYTES, append_header, pieces, query_bytes
 from traceql.readers.trace_processor.module_cache import TRACE_PROCESSOR_VARIABLE, native_binary
+from traceql.readers.trace_processor.wasm import WasmEngine
 
 
 class _OnDemand(ModuleType):
@@ -52,8 +53,7 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
 
     def __init__(self, protos: Any) -> None:
         super().__init__(protos)
-        self._bundled = BundledEngine()
-        self._engine = self._bundled.engine
+        self._engine = WasmEngine()
 
     @property
     def memory_bytes(self) -> int:
@@ -66,7 +66,7 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
 
     def query_bytes(self, query: str) -> bytes:
         """The same QueryResult as bytes: the engine's partial results, which protobuf can merge."""
-        return self._bundled.query_bytes(query)
+        return query_bytes(self._engine, query)
 
     def compute_metric(self, metrics: list[str]) -> Any:
         """A ComputeMetricResult."""
@@ -113,13 +113,22 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         )
 
     def parse(self, chunk: bytes | memoryview) -> Any:
-        """An AppendTraceDataResult; raises EngineError if the trace is rejected."""
-        self._bundled.append(chunk)
-        return self.protos.AppendTraceDataResult()
+        """An AppendTraceDataResult; its field `error` has the reason for a rejected trace."""
+        result = self.protos.AppendTraceDataResult()
+        data = memoryview(chunk).cast("B")
+        for start in range(0, len(data), APPEND_BYTES):
+            piece = data[start : start + APPEND_BYTES]
+            (reply,) = self._messages(self._engine.request(append_header(len(piece)), piece))
+            result = reply.append_result
+            if result.error:
+                break
+        return result
 
     def notify_eof(self) -> None:
         """Finishes the trace before the first query."""
-        self._bundled.finish()
+        error = self._reply("TPM_FINALIZE_TRACE_DATA").finalize_data_result.error
+        if error:
+            raise api.TraceProcessorException(f"Failed while finishing the trace: {error}")
 
     def status(self) -> Any:
         """A StatusResult, with the engine's version and the name of the trace."""
@@ -127,16 +136,20 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
 
     def close(self) -> None:
         """Frees all memory of the engine."""
-        self._bundled.close()
+        self._engine.close()
 
     def _reply(self, method: str, **arguments: Any) -> Any:
         (reply,) = self._replies(method, **arguments)
         return reply
 
     def _replies(self, method: str, **arguments: Any) -> list[Any]:
+        return self._messages(self._engine.request(self._request(method, **arguments)))
+
+    def _request(self, method: str, **arguments: Any) -> bytes:
         rpc = self.protos.TraceProcessorRpc(request=method, **arguments)
-        request = bytes(self.protos.TraceProcessorRpcStream(msg=[rpc]).SerializeToString())
-        reply = self._engine.request(request)
+        return bytes(self.protos.TraceProcessorRpcStream(msg=[rpc]).SerializeToString())
+
+    def _messages(self, reply: bytes) -> list[Any]:
         messages = list(self.protos.TraceProcessorRpcStream.FromString(reply).msg)
         for message in messages:
             if message.fatal_error:

@@ -54,7 +54,7 @@ class BundledEngine:
     """
 
     def __init__(self) -> None:
-        self.engine = WasmEngine()
+        self._engine = WasmEngine()
 
     def __enter__(self) -> Self:
         return self
@@ -64,45 +64,52 @@ class BundledEngine:
 
     def close(self) -> None:
         """Frees all memory of the engine."""
-        self.engine.close()
+        self._engine.close()
 
     def append(self, data: bytes | memoryview) -> None:
         """Appends the next bytes of the trace."""
         whole = memoryview(data).cast("B")
         for start in range(0, len(whole), APPEND_BYTES):
             piece = whole[start : start + APPEND_BYTES]
-            rpc = _requested(_APPEND) + tag(_APPEND_TRACE_DATA, DELIMITED) + varint(len(piece))
-            head = tag(_MESSAGE, DELIMITED) + varint(len(rpc) + len(piece)) + rpc
-            found = self._replies(head, piece)
+            found = replies(self._engine, append_header(len(piece)), piece)
             prefix = "Failed while parsing trace. Error message: "
             _require_no_error(found, _APPEND_RESULT, _APPEND_ERROR, prefix)
 
     def finish(self) -> None:
         """Finishes the trace before the first query."""
-        found = self._replies(_framed(_requested(_FINALIZE)))
+        found = replies(self._engine, _framed(_requested(_FINALIZE)))
         prefix = "Failed while finishing the trace: "
         _require_no_error(found, _FINALIZE_RESULT, _FINALIZE_ERROR, prefix)
 
     def query_bytes(self, sql: str) -> bytes:
-        """A serialised QueryResult; its field `error` reports an error in `sql`.
+        """A serialised QueryResult; its field `error` reports an error in `sql`."""
+        return query_bytes(self._engine, sql)
 
-        It is the engine's partial results, which protobuf can merge.
-        """
-        text = sql.encode()
-        arguments = tag(_SQL, DELIMITED) + varint(len(text)) + text
-        head = _requested(_QUERY) + tag(_QUERY_ARGS, DELIMITED) + varint(len(arguments))
-        fields = self._replies(_framed(head + arguments))
-        return b"".join(content for number, content in fields if number == _QUERY_RESULT)
 
-    def _replies(self, *parts: bytes | memoryview) -> list[tuple[int, memoryview]]:
-        """The fields of the replies to a request."""
-        messages = delimited_fields(memoryview(self.engine.request(*parts)))
-        fields = [field for _, message in messages for field in delimited_fields(message)]
-        for number, content in fields:
-            if number == _FATAL_ERROR:
-                reason = last_line(str(content, "utf-8", "replace"))
-                raise EngineError(f"the trace processor stopped: {reason}")
-        return fields
+def query_bytes(engine: WasmEngine, sql: str) -> bytes:
+    """A serialised QueryResult: the engine's partial results, which protobuf can merge."""
+    text = sql.encode()
+    arguments = tag(_SQL, DELIMITED) + varint(len(text)) + text
+    head = _requested(_QUERY) + tag(_QUERY_ARGS, DELIMITED) + varint(len(arguments))
+    fields = replies(engine, _framed(head + arguments))
+    return b"".join(content for number, content in fields if number == _QUERY_RESULT)
+
+
+def append_header(size: int) -> bytes:
+    """The header of `size` bytes of trace in a TraceProcessorRpcStream of one append request."""
+    rpc = _requested(_APPEND) + tag(_APPEND_TRACE_DATA, DELIMITED) + varint(size)
+    return tag(_MESSAGE, DELIMITED) + varint(len(rpc) + size) + rpc
+
+
+def replies(engine: WasmEngine, *parts: bytes | memoryview) -> list[tuple[int, memoryview]]:
+    """The fields of the replies to a request; raises EngineError if the engine stopped."""
+    messages = delimited_fields(memoryview(engine.request(*parts)))
+    fields = [field for _, message in messages for field in delimited_fields(message)]
+    for number, content in fields:
+        if number == _FATAL_ERROR:
+            reason = last_line(str(content, "utf-8", "replace"))
+            raise EngineError(f"the trace processor stopped: {reason}")
+    return fields
 
 
 def _requested(request: int) -> bytes:
