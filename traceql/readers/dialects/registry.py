@@ -47,20 +47,22 @@ def categories(dialect: str) -> Mapping[str, str]:
 
 def file_facts(dialect: str, metadata: Mapping[str, Any]) -> FileFacts:
     """What the metadata of a file says, as its dialect reads it."""
-    name = f"traceql.readers.dialects.{dialect}.metadata"
-    if find_spec(name) is None:
-        return FileFacts()
-    found: FileFacts = import_module(name).facts(metadata)
+    module = _module(dialect, "metadata")
+    found: FileFacts = module.facts(metadata) if module else FileFacts()
     return found
 
 
 def words(dialect: str) -> Mapping[str, str]:
     """What to write for words that are said of GPUs alone, in this order; empty if they fit."""
-    name = f"traceql.readers.dialects.{dialect}.wording"
-    if find_spec(name) is None:
-        return {}
-    found: Mapping[str, str] = import_module(name).WORDS
+    module = _module(dialect, "wording")
+    found: Mapping[str, str] = module.WORDS if module else {}
     return found
+
+
+def _module(dialect: str, name: str) -> Any:
+    """A module that a dialect may have."""
+    path = f"traceql.readers.dialects.{dialect}.{name}"
+    return import_module(path) if find_spec(path) else None
 
 
 def loaded_facts(dialect: str, metadata: str | None) -> FileFacts:

@@ -25,20 +25,45 @@
 
 """Lists the parts of the configured model."""
 
+import json
+
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.model.configured import configured_models
 from traceql.analysis.model.parts import parts
+from traceql.analysis.model.sizes import sizes
+from traceql.analysis.model.weights import formats
 from traceql.sql.definition import declared_schema
 
 _SCHEMA = declared_schema(__file__)
 _ASKED = (1, 2, 4, 8, 16)
+_CONFIGURED = "SELECT document FROM model_config"
+# Settings given to vLLM; the results of the engine's own defaults come first.
+_SETTINGS = """
+    SELECT
+        NULLIF(COALESCE(
+            document ->> '$.engine_config.model_config.dtype',
+            document ->> '$.engine_arguments.dtype'
+        ), 'auto'),
+        COALESCE(
+            document ->> '$.engine_config.model_config.quantization',
+            document ->> '$.engine_arguments.quantization'
+        )
+    FROM run_file
+    ORDER BY path
+    LIMIT 1
+"""
 _SIZES = "SELECT DISTINCT tp_size FROM layout WHERE tp_size IS NOT NULL"
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
-    model, stored = next(configured_models(con), ("no configuration", ""))
+    found = con.execute(_CONFIGURED).fetchall()
+    if not found:
+        return _SCHEMA.empty_table()
+    document = json.loads(found[0][0])
+    model = sizes(document)
+    dtype, quantization = next(iter(con.execute(_SETTINGS).fetchall()), (None, None))
+    stored = formats(document, dtype, quantization)
     if isinstance(model, str) or isinstance(stored, str):
         return _SCHEMA.empty_table()
     split = {tp for (tp,) in con.execute(_SIZES).fetchall()}

@@ -17,36 +17,62 @@
 
 """Takes the sizes from the configuration."""
 
+import json
+from typing import Any
+
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.model.configured import configured_models
-from traceql.analysis.model.sizes import parameters
+from traceql.analysis.model.sizes import parameters, sizes
+from traceql.analysis.model.weights import formats
 from traceql.sql.definition import declared_schema
+
+_CONFIGURED = "SELECT document FROM model_config"
+# Settings given to vLLM; the results of the engine's own defaults come first.
+_SETTINGS = """
+    SELECT
+        NULLIF(COALESCE(
+            document ->> '$.engine_config.model_config.dtype',
+            document ->> '$.engine_arguments.dtype'
+        ), 'auto'),
+        COALESCE(
+            document ->> '$.engine_config.model_config.quantization',
+            document ->> '$.engine_arguments.quantization'
+        )
+    FROM run_file
+    ORDER BY path
+    LIMIT 1
+"""
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
-    listed: list[dict[str, object]] = []
-    for model, stored in configured_models(con):
-        row: dict[str, object] = {
-            "element_bytes": None if isinstance(stored, str) else stored.plain.input_bytes,
-            "missing": stored if isinstance(stored, str) else None,
-        }
-        if isinstance(model, str):
-            row["missing"] = model
-        else:
-            counted = parameters(model)
-            row |= {
-                "parameters": counted.total,
-                "active_parameters": counted.active,
-                "embedding_parameters": counted.embedding,
-                "hidden": model.hidden,
-                "heads": model.heads,
-                "kv_heads": model.kv_heads,
-                "head_dim": None if model.latent else model.head_dim,
-                "vocabulary": model.vocabulary,
-                "experts": model.experts.count if model.experts else None,
-                "top_k": model.experts.top_k if model.experts else None,
-            }
-        listed.append(row)
-    return pa.Table.from_pylist(listed, declared_schema(__file__))
+    settings = con.execute(_SETTINGS).fetchone() or (None, None)
+    found = con.execute(_CONFIGURED).fetchall()
+    return pa.Table.from_pylist(
+        [_row(json.loads(document), *settings) for (document,) in found], declared_schema(__file__)
+    )
+
+
+def _row(
+    document: dict[str, Any], dtype: str | None, quantization: str | None
+) -> dict[str, object]:
+    model = sizes(document)
+    stored = formats(document, dtype, quantization)
+    element_bytes = None if isinstance(stored, str) else stored.plain.input_bytes
+    if isinstance(model, str):
+        return {"element_bytes": element_bytes, "missing": model}
+    counted = parameters(model)
+    return {
+        "parameters": counted.total,
+        "active_parameters": counted.active,
+        "embedding_parameters": counted.embedding,
+        "hidden": model.hidden,
+        "heads": model.heads,
+        "kv_heads": model.kv_heads,
+        "head_dim": None if model.latent else model.head_dim,
+        "vocabulary": model.vocabulary,
+        "experts": model.experts.count if model.experts else None,
+        "top_k": model.experts.top_k if model.experts else None,
+        "element_bytes": element_bytes,
+        "missing": stored if isinstance(stored, str) else None,
+    }

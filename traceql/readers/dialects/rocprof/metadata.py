@@ -10,17 +10,13 @@ from traceql.readers.dialects.rocprof.vocabulary import Metadata
 def facts(metadata: Mapping[str, Any]) -> FileFacts:
     """The GPU of the rank. Times count from the start of the machine, so there is no base."""
     device, name = metadata.get(Metadata.DEVICE), metadata.get(Metadata.DEVICE_NAME)
+    # The outputs do not have the profiler's version, only that of the tables of a database.
+    form, schema = metadata.get(Metadata.FORM), metadata.get(Metadata.SCHEMA)
     return FileFacts(
         recorded=process_on_gpu(metadata.get(Metadata.PROCESS), device),
         form=str(metadata.get(Metadata.FORM, "")),
         device_names={} if device is None or name is None else {device: name},
-        profiler=_profiler(metadata),
-    )
-
-
-def _profiler(metadata: Mapping[str, Any]) -> str:
-    """Its outputs do not tell its version, only that of the tables of a database."""
-    form, schema = metadata.get(Metadata.FORM), metadata.get(Metadata.SCHEMA)
-    return profiler(
-        "rocprofv3", f"form {form}" if form else "", f"schema {schema}" if schema else ""
+        profiler=profiler(
+            "rocprofv3", f"form {form}" if form else "", f"schema {schema}" if schema else ""
+        ),
     )

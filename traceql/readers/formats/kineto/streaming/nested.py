@@ -8,11 +8,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.readers.formats.kineto.streaming.scratch import (
-    rows_by_flow,
-    rows_by_index,
-    rows_by_track,
-)
 from traceql.readers.formats.kineto.streaming.sections import NUMBERED_END, SPAN, Sections
 from traceql.readers.formats.kineto.times import Int64s
 from traceql.readers.nester import Nester
@@ -201,7 +196,13 @@ def nest(found: Sections) -> Placed:
     """Writes the parents of all slices into placed, and the slices of flow ends into bound."""
     slices = overlapping = 0
     nesting = Nester()
-    for track, ts, dur, number, kind in _by_track(found):
+    tracks = found.tracks.known(list(found.end_places))
+    places = pa.table({"place": np.arange(len(tracks)), "track": tracks})
+    on_a_track = places.filter(pa.array(tracks != NONE))
+    for batch in found.scratch.query(
+        _BY_TRACK, {"span": SPAN, "end": NUMBERED_END}, kept="end", place_track=on_a_track
+    ):
+        track, ts, dur, number, kind = (column.to_numpy() for column in batch.columns)
         nested = nesting.add(track, ts, dur, number, kind)
         index = number[kind == SLICE]
         placed = [index, nested.parent, nested.depth]
@@ -212,27 +213,9 @@ def nest(found: Sections) -> Placed:
     return Placed(slices, overlapping)
 
 
-def _by_track(found: Sections) -> Iterator[list[Int64s]]:
-    """Slices and ends, track by track, in batches for `Nester`."""
-    scratch, tracks = found.scratch, found.tracks.known(list(found.end_places))
-    if scratch.is_in_memory:
-        yield rows_by_track(scratch.taken("span", SPAN), scratch.rows("end", NUMBERED_END), tracks)
-        return
-    places = pa.table({"place": np.arange(len(tracks)), "track": tracks})
-    on_a_track = places.filter(pa.array(tracks != NONE))
-    for batch in scratch.query(
-        _BY_TRACK, {"span": SPAN, "end": NUMBERED_END}, place_track=on_a_track
-    ):
-        yield [batch[name].to_numpy() for name in batch.schema.names]
-
-
 def places_of_slices(found: Sections) -> Iterator[tuple[pa.Array, pa.Array]]:
     """The parent and the depth of the slices of each section, in the order of the file."""
-    scratch = found.scratch
-    if scratch.is_in_memory:
-        batches = iter(rows_by_index(scratch.taken("placed", _PLACED)).to_batches())
-    else:
-        batches = scratch.query(_BY_INDEX, {"placed": _PLACED})
+    batches = found.scratch.query(_BY_INDEX, {"placed": _PLACED})
     left = pa.table({"parent": pa.array([], pa.int64()), "depth": pa.array([], pa.int64())})
     for size in found.slices:
         while len(left) < size and (batch := next(batches, None)) is not None:
@@ -245,8 +228,4 @@ def places_of_slices(found: Sections) -> Iterator[tuple[pa.Array, pa.Array]]:
 
 def ends_by_flow(found: Sections) -> Iterator[pa.RecordBatch]:
     """The ends of flows with their slices, flow by flow, for `Arrows`."""
-    scratch = found.scratch
-    if scratch.is_in_memory:
-        ends, bound = scratch.taken("end", NUMBERED_END), scratch.taken("bound", _BOUND)
-        return iter(rows_by_flow(ends, bound).to_batches())
-    return scratch.query(_BY_FLOW, {"end": NUMBERED_END, "bound": _BOUND})
+    return found.scratch.query(_BY_FLOW, {"end": NUMBERED_END, "bound": _BOUND})

@@ -1,21 +1,12 @@
-"""Temporary tables, in memory or on disk, and sorting of their rows."""
+"""Temporary tables, in memory or on disk, whose rows DuckDB sorts."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
+import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
-
-from traceql.readers.formats.kineto.times import Int64s
-from traceql.readers.track_nesting import END, NONE, SLICE
-
-if TYPE_CHECKING:
-    import duckdb
-
 
 _ROWS = 100_000  # of a sorted batch
 _SHARE_OF_TABLES = 0.5  # of the memory; the rest is for columns while they are sorted
@@ -44,9 +35,7 @@ class Scratch:
         self.is_in_memory = True
 
     @cached_property
-    def _con(self) -> "duckdb.DuckDBPyConnection":
-        import duckdb  # only for files that do not fit into memory
-
+    def _con(self) -> duckdb.DuckDBPyConnection:
         return duckdb.connect(
             config={
                 "memory_limit": f"{self._memory_bytes}B",
@@ -126,25 +115,19 @@ class Scratch:
             yield rows
             del rows
 
-    def rows(self, name: str, schema: pa.Schema) -> pa.Table:
-        """Columns of a table, in one chunk."""
-        return _one_chunk(self.parts(name), schema)
-
-    def taken(self, name: str, schema: pa.Schema) -> pa.Table:
-        """The same rows, which are removed."""
-        return _one_chunk(self.take(name), schema)
-
     def query(
-        self, sql: str, schemas: Mapping[str, pa.Schema], **others: pa.Table
+        self, sql: str, schemas: Mapping[str, pa.Schema], *, kept: str = "", **others: pa.Table
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a SELECT.
+        """The rows of a SELECT that sorts them.
 
         Args:
             schemas: the tables of the SELECT and their columns.
+            kept: the table that is not removed.
             others: small tables in memory.
         """
         for name, schema in schemas.items():
-            reader = pa.RecordBatchReader.from_batches(schema, self._batches(name, schema))
+            parts = self.parts(name) if name == kept else self.take(name)
+            reader = pa.RecordBatchReader.from_batches(schema, _batches(parts, schema))
             self._con.register(name, reader)
         for name, table in others.items():
             self._con.register(name, table)
@@ -152,14 +135,10 @@ class Scratch:
         for name in (*schemas, *others):
             self._con.unregister(name)
 
-    def _batches(self, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        for part in self.parts(name):
-            yield from part.select(schema.names).to_batches()
 
-
-def _one_chunk(parts: Iterator[pa.Table], schema: pa.Schema) -> pa.Table:
-    selected = [part.select(schema.names) for part in parts]
-    return pa.concat_tables([schema.empty_table(), *selected]).combine_chunks()
+def _batches(parts: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        yield from part.select(schema.names).to_batches()
 
 
 def _opened(part: pa.Table | Path, change: Change | None) -> pa.Table:
@@ -168,90 +147,3 @@ def _opened(part: pa.Table | Path, change: Change | None) -> pa.Table:
         with pa.memory_map(str(part)) as source:
             rows = pa.ipc.open_file(source).read_all()
     return change(rows) if change else rows
-
-
-def rows_by_track(span: pa.Table, ends: pa.Table, track_of_place: Int64s) -> list[Int64s]:
-    """Track, start, duration, number and kind of slices, and of ends on a track.
-
-    Sorted by track and time; slices before ends, longer slices first.
-
-    Args:
-        span: all slices, in the order of the file, with the columns `SPAN`.
-        ends: all ends, in the order of the file, with the columns `NUMBERED_END`.
-        track_of_place: the track of each place of ends, or -1.
-    """
-    end_track = track_of_place[ends["place"].to_numpy()]
-    ends = ends.filter(pa.array(end_track != NONE))
-    slices = [span[name].to_numpy() for name in ("track", "ts", "dur", "number")]
-    late = ends["is_late"].to_numpy().astype(np.int64)
-    of_ends = [
-        end_track[end_track != NONE],
-        ends["ts"].to_numpy(),
-        np.zeros(len(ends), np.int64),
-        ends["number"].to_numpy(),
-        END + late,
-    ]
-    kinds = np.full(len(span), SLICE)
-    columns = [np.concatenate(pair) for pair in zip([*slices, kinds], of_ends, strict=True)]
-    del span, ends, slices, of_ends, kinds  # otherwise all rows are in memory twice
-    track, ts, dur, _, kind = columns
-    order = _in_order(np.where(kind == SLICE, -dur, 1), ts, track)
-    del track, ts, dur, kind
-    return [columns.pop(0)[order] for _ in range(len(columns))]
-
-
-def _in_order(last: Int64s, *first: Int64s) -> Int64s:
-    """`np.lexsort`, but faster if `last` is sorted already, as in most recordings."""
-    order = np.lexsort(first)
-    same = np.logical_and.reduce([np.diff(column[order]) == 0 for column in first])
-    if (same & (np.diff(last[order]) < 0)).any():
-        order = np.lexsort((last, *first))
-    return order
-
-
-def rows_by_index(placed: pa.Table) -> pa.Table:
-    """The parent and the depth of each slice, in the order of their indexes."""
-    index = placed["index"].to_numpy()
-    found = {}
-    for name in ("parent", "depth"):
-        found[name] = np.empty(len(index), np.int64)
-        found[name][index] = placed[name].to_numpy()
-    return pa.table(found)
-
-
-def rows_by_flow(ends: pa.Table, bound: pa.Table) -> pa.Table:
-    """The ends of flows with their slices, flow by flow, in the order in which they are bound.
-
-    Args:
-        ends: all ends, in the order of the file, with the columns `NUMBERED_END`.
-        bound: the bound ends, with the columns `BOUND`.
-    """
-    at_end = bound["end"].to_numpy()
-    slice_, slice_ts = np.full(len(ends), NONE), np.zeros(len(ends), np.int64)
-    slice_[at_end] = bound["bound"].to_numpy()
-    slice_ts[at_end] = bound["bound_ts"].to_numpy()
-    at = ends["ts"].to_numpy().copy()
-    at[at_end] = bound["bound_at"].to_numpy()
-    binds_late = np.zeros(len(ends), bool)
-    binds_late[at_end] = bound["binds_late"].to_numpy()
-    order = np.lexsort(
-        (
-            ends["phase"].to_numpy(),
-            ~binds_late,
-            at,
-            _places_in_order(ends["id"].combine_chunks()),
-            ends["family"].to_numpy(),
-        )
-    )
-    of_ends = ends.select(["family", "id", "phase", "place", "is_late"]).take(pa.array(order))
-    of_slices = {"bound": pa.array(slice_[order]), "bound_ts": pa.array(slice_ts[order])}
-    return pa.table(dict(zip(of_ends.column_names, of_ends.columns, strict=True)) | of_slices)
-
-
-def _places_in_order(values: pa.Array) -> Int64s:
-    """Integers in the same order as the values, byte by byte."""
-    coded = values.dictionary_encode()
-    place = np.empty(len(coded.dictionary), np.int64)
-    place[pc.sort_indices(coded.dictionary).to_numpy()] = np.arange(len(place))
-    found: Int64s = place[coded.indices.to_numpy()]
-    return found
