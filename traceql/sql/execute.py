@@ -225,12 +225,19 @@ def _make_described(
 ) -> None:
     con = free.get()
     try:
-        if one.kind.is_kept:
-            _make_in_transaction(
-                con, making, one, f"{identifier(database)}.{one.schema}.{one.name}"
-            )
-        else:
+        if not one.kind.is_kept:
             making(con, one, one.name)
+            return
+        place = f"{identifier(database)}.{one.schema}.{one.name}"
+        con.begin()  # of all comments too: a transaction for each would take longer
+        try:
+            making(con, one, place)
+            with _naming_errors(f"{one.kind} {one.name}", one.path):
+                _run(con, comments(one, place))
+        except TraceqlError:
+            con.rollback()  # the connection makes other tables
+            raise
+        con.commit()
     finally:
         free.put(con)
 
@@ -241,21 +248,6 @@ def _scratch_connection(con: duckdb.DuckDBPyConnection, database: str) -> duckdb
     path = f"{_SCRATCH}.main,{search_path(database)}"
     cursor.execute(f"SET search_path = {literal(path)}")
     return cursor
-
-
-def _make_in_transaction(
-    con: duckdb.DuckDBPyConnection, making: _Making, one: Definition, place: str
-) -> None:
-    """Makes and describes a table in one transaction: one for each comment would take longer."""
-    con.begin()
-    try:
-        making(con, one, place)
-        with _naming_errors(f"{one.kind} {one.name}", one.path):
-            _run(con, comments(one, place))
-    except TraceqlError:
-        con.rollback()  # the connection makes other tables
-        raise
-    con.commit()
 
 
 def make(con: duckdb.DuckDBPyConnection, one: Definition, place: str) -> None:
@@ -300,19 +292,13 @@ def _naming_errors(what: str, path: Path) -> Iterator[None]:
     except duckdb.Error as error:
         raise DefinitionInvalid(f"{failure}: {_first_line(error)}") from None
     except Exception as error:
-        raise DefinitionInvalid(
-            f"{failure}: {reason(error)}{_line_of_error(path, error)}"
-        ) from error
+        lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == str(path)]
+        place = f" in line {lines[-1]}" if lines else ""
+        raise DefinitionInvalid(f"{failure}: {reason(error)}{place}") from error
 
 
 def _first_line(error: duckdb.Error) -> str:
     return str(error).splitlines()[0]
-
-
-def _line_of_error(path: Path, error: Exception) -> str:
-    """The line of a Python file at which an error arose."""
-    lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == str(path)]
-    return f" in line {lines[-1]}" if lines else ""
 
 
 def _create_as(con: duckdb.DuckDBPyConnection, one: Definition, place: str) -> None:
@@ -324,16 +310,11 @@ def _create_as(con: duckdb.DuckDBPyConnection, one: Definition, place: str) -> N
         # In brackets, a second statement is an error.
         _run(con, f"CREATE OR REPLACE TABLE {place} AS (\n{select}\n)")
     except duckdb.Error:
-        if cursor:
-            _raise_wrong_finding(cursor)
+        if cursor:  # the error names the first file of a finding that is wrong, if there is one
+            for file, of_file in selects_by_file(finding_files()):
+                with _naming_errors(f"finding {file.path.stem}", file.path):
+                    cursor.execute(f"EXPLAIN {of_file}")
         raise
-
-
-def _raise_wrong_finding(con: duckdb.DuckDBPyConnection) -> None:
-    """Raises an error that names the first file of a finding that is wrong, if there is one."""
-    for file, select in selects_by_file(finding_files()):
-        with _naming_errors(f"finding {file.path.stem}", file.path):
-            con.execute(f"EXPLAIN {select}")
 
 
 def _run_creates(con: duckdb.DuckDBPyConnection, one: Definition) -> None:

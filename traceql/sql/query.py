@@ -112,7 +112,11 @@ def parsed_head(name: str, sql: str) -> Head:
         key: tuple(value.strip("'") for value in _VALUE.findall(rest))
         for key, _, rest in (v.partition(" ") for v in tags["values"])
     }
-    ranges = dict(_range(name, line) for line in tags["range"])
+    ranges = {}
+    for line in tags["range"]:
+        if not (found := _RANGE.fullmatch(line)):
+            raise QueryInvalid(f"{name}: '@range {line}' is not 'name least greatest'")
+        ranges[found[1]] = int(found[2]), int(found[3])
     parameters = tuple(_parameter(name, line, values, ranges) for line in tags["param"])
     columns = described_columns(name, head)
     chart, empty = _chart(name, tags["chart"], tags["title"]), head.only("empty")
@@ -120,18 +124,8 @@ def parsed_head(name: str, sql: str) -> Head:
     return Head(head.summary, head.text, parameters, columns, keys, chart, empty, reads)
 
 
-def _range(query: str, line: str) -> tuple[str, tuple[int, int]]:
-    found = _RANGE.fullmatch(line)
-    if not found:
-        raise QueryInvalid(f"{query}: '@range {line}' is not 'name least greatest'")
-    return found[1], (int(found[2]), int(found[3]))
-
-
 def _parameter(
-    query: str,
-    line: str,
-    values: dict[str, tuple[str, ...]],
-    ranges: dict[str, tuple[int, int]],
+    query: str, line: str, values: dict[str, tuple[str, ...]], ranges: dict[str, tuple[int, int]]
 ) -> Parameter:
     found = _PARAM.fullmatch(line)
     if not found or found[2] not in _CONVERT:
@@ -139,7 +133,12 @@ def _parameter(
     name, type_name, default, text = found.groups()
     convert = _CONVERT[type_name]
     try:
-        value = _default(convert, default)
+        if default == "NULL":
+            value = None
+        elif convert is bool:
+            value = {"TRUE": True, "FALSE": False}[default]
+        else:
+            value = convert(default.strip("'"))
     except (ValueError, KeyError):
         raise QueryInvalid(
             f"{query}: default {default} of {name} is not of type {type_name}"
@@ -149,14 +148,6 @@ def _parameter(
             f"{query}: a parameter cannot be called {name}, which is an option of every query"
         )
     return Parameter(name, convert, value, text, values.get(name, ()), ranges.get(name))
-
-
-def _default(convert: type, text: str) -> Any:
-    if text == "NULL":
-        return None
-    if convert is bool:
-        return {"TRUE": True, "FALSE": False}[text]
-    return convert(text.strip("'"))
 
 
 def _chart(query: str, lines: Sequence[str], titles: Sequence[str]) -> Chart | None:
@@ -277,21 +268,16 @@ def _value(query: Query, parameter: Parameter, value: Any) -> Any:
             f"{query.name}: {parameter.name} is empty, which every name matches; give a part of a "
             "name, or leave it out"
         )
-    if parameter.is_pattern and (wrong := _fault(converted)):
-        raise QueryInvalid(
-            f"{query.name}: {parameter.name} is '{value}', which is not a regular expression: "
-            f"{wrong}"
-        )
+    if parameter.is_pattern:
+        try:
+            duckdb.execute("SELECT regexp_matches('', $pattern)", {"pattern": converted})
+        except duckdb.InvalidInputException as error:
+            wrong = str(error).removeprefix("Invalid Input Error: ")
+            raise QueryInvalid(
+                f"{query.name}: {parameter.name} is '{value}', which is not a regular expression: "
+                f"{wrong}"
+            ) from None
     return None if parameter.is_limit and converted == 0 else converted
-
-
-def _fault(pattern: str) -> str | None:
-    """What is wrong with a regular expression; None if DuckDB can use it."""
-    try:
-        duckdb.execute("SELECT regexp_matches('', $pattern)", {"pattern": pattern})
-    except duckdb.InvalidInputException as error:
-        return str(error).removeprefix("Invalid Input Error: ")
-    return None
 
 
 def _converted(type_: type, value: Any) -> Any:

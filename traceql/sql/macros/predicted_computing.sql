@@ -5,21 +5,11 @@
 -- @scope  run
 -- @needs  cost, cost_formula, measured_device, step_class_time
 CREATE OR REPLACE MACRO predicted_computing(cases, classes, recording, parts, roofs) AS TABLE
-WITH case_size AS (
-    FROM query_table(cases)
-),
-class AS (
-    FROM query_table(classes)
-),
-recorded AS (
-    FROM query_table(recording)
-),
-sized AS (
-    FROM query_table(parts)
-),
-roof AS (
-    FROM query_table(roofs)
-),
+WITH case_size AS (FROM query_table(cases)),
+class AS (FROM query_table(classes)),
+recorded AS (FROM query_table(recording)),
+sized AS (FROM query_table(parts)),
+roof AS (FROM query_table(roofs)),
 counted AS (
     SELECT
         sized.is_case, sized.id, sized.role, sized.formula, sized.row_count,

@@ -6,18 +6,10 @@
 -- @scope  run
 -- @needs  collective, fixed_cost, kernel, layout, model_part, rank_model_part, step_class_time, transfer_curve
 CREATE OR REPLACE MACRO predicted_overhead(cases, classes, recording, computings, without_wait) AS TABLE
-WITH case_size AS (
-    FROM query_table(cases)
-),
-class AS (
-    FROM query_table(classes)
-),
-recorded AS (
-    FROM query_table(recording)
-),
-computed AS (
-    FROM query_table(computings)
-),
+WITH case_size AS (FROM query_table(cases)),
+class AS (FROM query_table(classes)),
+recorded AS (FROM query_table(recording)),
+computed AS (FROM query_table(computings)),
 -- What the typical step of each class sends, and how long nothing else hides it, without known waiting.
 member AS (
     SELECT class_id, len(step_ids) AS steps, UNNEST(step_ids) AS step_id
@@ -49,9 +41,7 @@ sent AS (
 ),
 -- What tensor parallelism would add to a rank that has none: vLLM sums the activations of a token after
 -- the embedding, attention and the MLP of each layer, and gathers the logits.
-embedding AS (
-    SELECT MAX(gathered_bytes) AS row_bytes FROM model_part WHERE role = 'embed'
-),
+embedding AS (SELECT MAX(gathered_bytes) AS row_bytes FROM model_part WHERE role = 'embed'),
 whole_part AS (
     SELECT rank_model_part.*
     FROM rank_model_part

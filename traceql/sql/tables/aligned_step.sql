@@ -45,9 +45,7 @@ reached AS (
     INNER JOIN ahead USING (rank)
     WHERE reached.hops < 8
 ),
-nearest AS (
-    SELECT rank, arg_min(ahead, hops) AS ahead FROM reached GROUP BY rank
-)
+nearest AS (SELECT rank, arg_min(ahead, hops) AS ahead FROM reached GROUP BY rank)
 SELECT
     step.step_id, step.rank,
     step.number - COALESCE(nearest.ahead, 0)

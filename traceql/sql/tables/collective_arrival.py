@@ -86,9 +86,7 @@ _STATES = """
 """
 # Compute kernels on all streams but the one with the most compute time.
 _SIDE_KERNELS = """
-    WITH computing AS (
-        FROM kernel WHERE category NOT IN ('collective', 'memcpy', 'memset')
-    ),
+    WITH computing AS (FROM kernel WHERE category NOT IN ('collective', 'memcpy', 'memset')),
     stream_time AS (
         SELECT rank, device, stream, SUM(dur) AS ns FROM computing GROUP BY rank, device, stream
     )

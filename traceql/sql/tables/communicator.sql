@@ -11,9 +11,7 @@
 WITH described AS (
     SELECT DISTINCT communicator_id, ranks, group_size, is_directed FROM communicator_description
 ),
-member AS (
-    SELECT communicator_id, UNNEST(ranks) AS rank FROM described
-),
+member AS (SELECT communicator_id, UNNEST(ranks) AS rank FROM described),
 spread AS (
     SELECT
         member.communicator_id,

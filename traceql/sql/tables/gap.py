@@ -18,6 +18,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import Self
 
 import duckdb
@@ -167,7 +168,8 @@ class _Interval:
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield _SCHEMA.empty_table()
     waits = _Waits.of(con)
-    for _, parts in groupby(parts_of_time(con, "classified_kernel"), _device):
+    device = attrgetter("rank", "device")
+    for _, parts in groupby(parts_of_time(con, "classified_kernel"), device):
         latest: Columns | None = None
         for part in parts:
             idle = columns_of(con.sql(_IDLE, params=part.parameters))
@@ -191,10 +193,6 @@ def _by_place(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[tuple[_Place
         if begin < end:
             own = {name: column[begin:end] for name, column in columns.items()}
             yield (int(rank[begin]), int(place[begin])), own
-
-
-def _device(part: Part) -> tuple[int, int]:
-    return part.rank, part.device
 
 
 def _calls(con: duckdb.DuckDBPyConnection, kernels: Columns) -> Columns:

@@ -66,9 +66,7 @@ profiled AS (
     FROM of_file
     GROUP BY key_id
 ),
-key AS (
-    SELECT DISTINCT key_id, base, arguments, grid, block FROM launch_key
-)
+key AS (SELECT DISTINCT key_id, base, arguments, grid, block FROM launch_key)
 SELECT
     key.key_id AS id,
     key.base, key.arguments, key.grid, key.block, traced.name, traced.category,

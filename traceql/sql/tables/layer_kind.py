@@ -11,7 +11,7 @@
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.layers.roles import Kind, families
+from traceql.analysis.layers.roles import families
 from traceql.sql.definition import declared_schema
 
 
@@ -20,16 +20,12 @@ def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
         {
             "family": one.name,
             "kind": number,
-            "roles": list(dict.fromkeys(role.name for role in kind)),
-            "once": _once(kind),
+            "roles": list(dict.fromkeys(names)),
+            # in one place, with one kernel that does the work
+            "once": [r.name for r in kind if r.times == "1" and names.count(r.name) == 1],
         }
         for one in families()
         for number, kind in enumerate(one.kinds)
+        for names in [[role.name for role in kind]]
     ]
     return pa.Table.from_pylist(listed, declared_schema(__file__))
-
-
-def _once(kind: Kind) -> list[str]:
-    """The roles that a kind of layer has in one place, with one kernel that does the work."""
-    names = [role.name for role in kind]
-    return [role.name for role in kind if role.times == "1" and names.count(role.name) == 1]

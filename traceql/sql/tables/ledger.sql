@@ -64,9 +64,7 @@ launching AS (
     WHERE launch.name LIKE '%LaunchKernel%' OR launch.name LIKE '%LaunchCooperativeKernel%' OR launch.name LIKE '%GraphLaunch%'
     GROUP BY launch.rank, slice.pid
 ),
-gap_total AS (
-    SELECT rank, CAST(SUM(dur) AS BIGINT) AS dur FROM gap GROUP BY rank
-),
+gap_total AS (SELECT rank, CAST(SUM(dur) AS BIGINT) AS dur FROM gap GROUP BY rank),
 -- Steps that ran a model, whether it was recognized or not.
 forward_step AS (
     SELECT DISTINCT step_id FROM kernel WHERE layer IS NOT NULL OR category IN ('kv_cache', 'attention')

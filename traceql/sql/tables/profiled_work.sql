@@ -60,9 +60,7 @@ part AS (
     WHERE kernel_metric.value IS NOT NULL
     GROUP BY kernel_metric.launch, quantity.quantity, quantity.way, quantity.metric
 ),
-way AS (
-    SELECT quantity, way, COUNT(*) AS metrics FROM quantity_metric GROUP BY quantity, way
-),
+way AS (SELECT quantity, way, COUNT(*) AS metrics FROM quantity_metric GROUP BY quantity, way),
 measured AS (
     SELECT part.launch, part.quantity, part.way, SUM(part.value ORDER BY part.metric) AS value, MAX(part.step) AS step
     FROM part

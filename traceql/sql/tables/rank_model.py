@@ -13,6 +13,7 @@
 """Finds the pipeline stage of each rank, and so the layers of the model that it holds."""
 
 import json
+from dataclasses import asdict
 
 import duckdb
 import pyarrow as pa
@@ -75,10 +76,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
             "family": family,
             "layers": layers,
             "confirmed": confirmed,
-            "first_layer": placed[rank].first_layer,
-            "stage": placed[rank].stage,
-            "stages": placed[rank].stages,
-            "source": placed[rank].source,
+            **asdict(placed[rank]),
         }
         for rank, family, layers, confirmed in held
     ]

@@ -17,9 +17,7 @@
 -- @column tpot_ns         BIGINT    Time per output token after the first, ns.
 -- @column e2e_ns          BIGINT    End-to-end latency: from sending the request to its last token, ns; NULL if it did not finish.
 -- @column itl_ns          BIGINT[]  Inter-token latencies: the intervals between its tokens, in order, ns.
-WITH base AS (
-    SELECT MIN(base_time_ns) AS base_ns FROM trace
-),
+WITH base AS (SELECT MIN(base_time_ns) AS base_ns FROM trace),
 measured AS (
     SELECT
         path AS run,

@@ -14,9 +14,7 @@ WITH unbroken AS (
     FROM scheduled_request
     WHERE COALESCE(agrees, TRUE)
 ),
-scheduled AS (
-    SELECT * FROM unbroken WHERE request_id IS NOT NULL
-),
+scheduled AS (SELECT * FROM unbroken WHERE request_id IS NOT NULL),
 -- Where the file does not say what was computed, it can be counted if the request began inside the
 -- recorded window: if its chunks up to its first iteration with one token are exactly its prompt, and if
 -- it gave no token before. Else it may have begun earlier, or the prefix cache may have had a part of it.

@@ -38,9 +38,7 @@ role_link AS (
     INNER JOIN communicator_link USING (communicator_id)
     GROUP BY communication.rank, communication.role
 ),
-measured_curve AS (
-    SELECT * FROM transfer_curve WHERE source = 'measured'
-),
+measured_curve AS (SELECT * FROM transfer_curve WHERE source = 'measured'),
 -- Roles all of whose operations were measured at their size, on an otherwise idle machine: small
 -- operations take longer than their bytes do at the peak of the link.
 measured_transfer AS (

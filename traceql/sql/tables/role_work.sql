@@ -231,9 +231,7 @@ kind AS (
     FROM part
     GROUP BY ALL
 ),
-placed AS (
-    SELECT kind_id, rank, role, UNNEST(layers) AS layer FROM kind
-),
+placed AS (SELECT kind_id, rank, role, UNNEST(layers) AS layer FROM kind),
 stepped AS (
     SELECT kernel.step_id, placed.kind_id, SUM(kernel.dur) AS dur_ns, COUNT(DISTINCT placed.layer) AS calls
     FROM kernel
@@ -328,20 +326,11 @@ with_missing AS (
 work AS (
     SELECT
         *,
-        CASE
-            WHEN missing IS NULL OR missing = missing_sizes OR missing LIKE 'experts that%'
-                THEN CASE
-                    WHEN attends THEN context_pair_flops * context_pairs + generation_pair_flops * generation_pairs
-                    ELSE flops_per_row * useful_rows
-                END
-        END AS flops,
-        CASE
-            WHEN missing IS NULL OR missing = missing_sizes OR missing LIKE 'experts that%'
-                THEN CASE
-                    WHEN attends THEN context_pair_flops * context_pairs + generation_pair_flops * generation_pairs
-                    ELSE flops_per_row * executed_rows
-                END
-        END AS executed_flops,
+        missing IS NULL OR missing = missing_sizes OR missing LIKE 'experts that%' AS has_flops,
+        context_pair_flops * context_pairs + generation_pair_flops * generation_pairs AS pair_flops,
+        CASE WHEN has_flops THEN CASE WHEN attends THEN pair_flops ELSE flops_per_row * useful_rows END END AS flops,
+        CASE WHEN has_flops THEN CASE WHEN attends THEN pair_flops ELSE flops_per_row * executed_rows END END
+            AS executed_flops,
         CASE WHEN missing IS NULL THEN weight_bytes * touched + COALESCE(gathered_bytes, 0) * useful_rows END AS read_bytes,
         CASE WHEN missing IS NULL THEN weight_bytes * executed_touched + COALESCE(gathered_bytes, 0) * executed_rows END
             AS executed_read_bytes,

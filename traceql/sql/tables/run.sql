@@ -26,9 +26,7 @@
 -- @column unprofiled_ns  BIGINT   Duration of the same work without the profiler, ns.
 -- @column overhead_pct   DOUBLE   Time that the profiler added, percent of unprofiled_ns.
 -- @column document       JSON     Content of run.json.
-WITH base AS (
-    SELECT MIN(base_time_ns) AS base_ns FROM trace
-)
+WITH base AS (SELECT MIN(base_time_ns) AS base_ns FROM trace)
 SELECT
     run_file.path AS run,
     text_at(document, '$.kind') AS kind,

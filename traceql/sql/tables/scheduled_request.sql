@@ -21,9 +21,7 @@
 -- @column tokens           BIGINT   Its tokens that were processed; NULL if the line has no request.
 -- @column computed_tokens  BIGINT   Its tokens that were computed before, as in the file; NULL if it does not have them.
 -- @column is_possible      BOOLEAN  Whether computed_tokens fits the iterations before and after it, the request and the longest text that the engine allows, as far as these are known; NULL without it, and if the line is of another step.
-WITH allowed AS (
-    SELECT 100000 AS clock_ns, 1000000000 AS first_lag_ns
-),
+WITH allowed AS (SELECT 100000 AS clock_ns, 1000000000 AS first_lag_ns),
 begun AS (
     SELECT
         step.rank, step.number,

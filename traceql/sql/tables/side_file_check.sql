@@ -38,18 +38,14 @@ place AS (
     UNPIVOT (SELECT tp_rank AS tp, pp_rank AS pp, dp_rank AS dp, rank AS world_size FROM trace)
     ON tp, pp, dp, world_size INTO NAME size VALUE number
 ),
-stated AS (
-    UNPIVOT (FROM stated_size) ON tp, pp, dp, world_size INTO NAME size VALUE ranks
-),
+stated AS (UNPIVOT (FROM stated_size) ON tp, pp, dp, world_size INTO NAME size VALUE ranks),
 -- The numbers of ranks that operations state which only tensor parallelism has.
 tensor_operation AS (
     SELECT DISTINCT group_size AS ranks
     FROM operation
     WHERE role IN ('attn_allreduce', 'logits_gather') AND group_size IS NOT NULL
 ),
-logits AS (
-    SELECT DISTINCT rank FROM kernel WHERE role = 'lm_head'
-),
+logits AS (SELECT DISTINCT rank FROM kernel WHERE role = 'lm_head'),
 found AS (
     UNPIVOT (SELECT DISTINCT tp_size AS tp, pp_size AS pp, dp_size AS dp, source FROM layout)
     ON tp, pp, dp INTO NAME size VALUE ranks

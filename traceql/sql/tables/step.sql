@@ -30,9 +30,7 @@ WITH on_gpu AS (
     FROM classified_kernel
     GROUP BY step_id
 ),
-graph_call AS (
-    SELECT DISTINCT step_id FROM launch WHERE name LIKE '%GraphLaunch%'
-),
+graph_call AS (SELECT DISTINCT step_id FROM launch WHERE name LIKE '%GraphLaunch%'),
 counted AS (
     SELECT
         *,

@@ -10,9 +10,7 @@
 -- @column cause     VARCHAR  Why the device is idle (gap.cause); NULL in all other parts.
 -- @column ns        DOUBLE   Mean time of a step, ns.
 -- @column kernels   DOUBLE   Mean number of kernels of a step that the time is credited to; NULL in the parts idle and other_step.
-WITH member AS (
-    SELECT class_id, UNNEST(step_ids) AS step_id FROM step_class
-),
+WITH member AS (SELECT class_id, UNNEST(step_ids) AS step_id FROM step_class),
 observed AS (
     SELECT class_id, COUNT(*) AS devices
     FROM (

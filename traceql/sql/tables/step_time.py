@@ -68,9 +68,7 @@ _TIMES = """
         UNION ALL
         SELECT rank, device, step_id, 'idle', NULL, NULL, cause, ns, NULL FROM incoming
     ),
-    place AS (
-        SELECT DISTINCT rank, device, step_id FROM kernel WHERE step_id IS NOT NULL
-    ),
+    place AS (SELECT DISTINCT rank, device, step_id FROM kernel WHERE step_id IS NOT NULL),
     -- The rest of the GPU span: there is nothing in it but own kernels, idle time, and kernels of others.
     other AS (
         SELECT

@@ -14,6 +14,8 @@
 
 """Lists the symbols of traceql/analysis/layers/symbols.csv."""
 
+from dataclasses import asdict
+
 import duckdb
 import pyarrow as pa
 
@@ -23,16 +25,7 @@ from traceql.sql.definition import declared_schema
 
 def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
     listed = [
-        {
-            "position": position,
-            "letter": one.letter,
-            "name": one.name,
-            "category": one.category,
-            "pattern": one.pattern,
-            "traits": sorted(one.traits),
-            "role_outside_layers": one.role_outside_layers,
-            "note": one.note,
-        }
+        {**asdict(one), "position": position, "traits": sorted(one.traits)}
         for position, one in enumerate(symbols())
     ]
     return pa.Table.from_pylist(listed, declared_schema(__file__))

@@ -16,9 +16,7 @@
 -- @column throttle_reasons   BIGINT   NVML's bit mask of the reasons why the clocks are lower than they could be.
 -- @column throttled          BOOLEAN  Whether a power cap, a thermal slowdown or a hardware slowdown held the clocks down.
 -- @column in_window          BOOLEAN  Whether the profiler was recording.
-WITH base AS (
-    SELECT MIN(base_time_ns) AS base_ns FROM trace
-),
+WITH base AS (SELECT MIN(base_time_ns) AS base_ns FROM trace),
 device AS (
     SELECT run, integer_at(entry, '$.rank') AS rank, text_at(entry, '$.device_uuid') AS uuid
     FROM (SELECT path AS run, UNNEST(from_json(document -> '$.ranks', '["JSON"]')) AS entry FROM run_file)
