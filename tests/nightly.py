@@ -72,7 +72,7 @@ _KILLS = [
         "test_experiment_runner",
         ("killed_experiment", "interrupted", "ended_are_measured", "never_starts"),
     ),
-    Rule("test_mcp", ("takes_too_long", "client_cancels", "ends_with_its_input")),
+    Rule("test_mcp", ("take_too_long", "ends_with_its_input")),
     Rule("test_large_output", ("memory_does_not_grow",)),
     Rule("test_large_loads", ("with_little_memory",)),
 ]
@@ -111,7 +111,6 @@ _DOCS = [
     Rule("test_diff_command", ("example_of_the_document",)),
     Rule("test_report_page"),
     Rule("test_ui_page", ("offline_page_shows",)),
-    Rule("test_report", ("opens_from_disk",)),
 ]
 _VLLM = [
     Rule("test_capture_vllm"),

@@ -83,7 +83,7 @@ def test_help_and_version() -> None:
 def test_help_imports_nothing_heavy() -> None:
     code = "import sys, traceql.cli; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"duckdb", "pyarrow", "numpy", "pandas", "rich"} & set(done.stdout.split())
+    assert not {"duckdb", "mcp", "numpy", "pandas", "pyarrow", "rich"} & set(done.stdout.split())
 
 
 @pytest.mark.slow

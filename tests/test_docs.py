@@ -13,6 +13,7 @@ from pathlib import Path
 
 import databases
 import pytest
+from click import Command
 from click.testing import CliRunner
 from written_results import WrittenPoint, latencies, write_results
 
@@ -45,7 +46,17 @@ PYTHON_PAGES = [
 ]
 RESULTS = databases.EXAMPLES / "experiment-h200" / "results.duckdb"
 MEASURED_PEAKS = databases.EXAMPLES / "experiment-h100" / "peaks.json"
-LAKE_COMMANDS = ("add", "run", "sql", "check", "compact", "remove")
+RECORDING: dict[tuple[str, ...], Command] = {
+    ("capture", "run"): run_command,
+    ("capture", "attach"): attach_command,
+    ("experiment", "peaks", "measure"): measure_command,
+    ("experiment", "peaks", "import"): peaks.import_,
+    ("experiment", "peaks", "show"): peaks.show,
+    ("experiment", "run"): experiment_command,
+    ("experiment", "load"): experiment.load,
+    ("experiment", "show"): experiment.show,
+    ("experiment", "report"): experiment.report,
+}
 _BUNDLED = re.compile(r"(?<![\w/])examples/[\w./-]*\w")
 _EXAMPLE = "qwen3-32b-tp4-graph-nccl"
 # Folders that stand for a reader's own runs, and the bundled run in their place.
@@ -60,29 +71,24 @@ _OWN_RUNS = {
 
 
 def commands(page: Path) -> list[list[str]]:
-    """Every `traceql` command of a page that can run here, in the page's order, without its name.
-
-    They stand at the beginning of a line in a block, or alone in a cell of a table. Recording needs
-    a GPU or a server, experiments need vLLM; opening Perfetto needs a browser.
-    """
+    """Those that need no GPU, server, vLLM or browser."""
     words = [w for w in all_commands(page) if w[:2] != ["experiment", "run"]]
     return [w for w in words if w[0] not in ("capture", "ui") and "--ui" not in w]
 
 
 def all_commands(page: Path) -> list[list[str]]:
-    """Every `traceql` command of a page, as words without its name."""
+    """Every `traceql` command of a page, as words without its name and without a pipe.
+
+    They stand at the beginning of a line in a block, or alone in a cell of a table.
+    """
     text = page.read_text(encoding="utf-8")
     lines = [
         line
         for found in _COMMANDS.finditer(text)
         for line in found[found.lastgroup or 0].splitlines()
     ]
-    return [_words(line)[1:] for line in lines if line.startswith("traceql ")]
-
-
-def _words(line: str) -> list[str]:
-    """The words of a command, without the program that its output goes to."""
-    return list(takewhile(lambda word: word != "|", shlex.split(line, comments=True)))
+    found = [shlex.split(line, comments=True) for line in lines if line.startswith("traceql ")]
+    return [list(takewhile(lambda word: word != "|", words))[1:] for words in found]
 
 
 @pytest.fixture
@@ -102,19 +108,10 @@ def give(folder: Path, *names: str) -> None:
         shutil.copy(databases.trace(_EXAMPLE).path, folder / f"{name}.duckdb")
 
 
-def writes(words: list[str]) -> bool:
-    return words[0] in ("load", "report", "export") or "--chart" in words or "-o" in words
-
-
-def is_a_page(words: list[str]) -> bool:
-    """Whether the command writes a report or a chart, which takes seconds."""
-    return words[0] == "report" or "--chart" in words or "--report" in words
-
-
 def pages_of(documents: Iterable[str]) -> list[list[str]]:
-    """The commands of these documents that write a report or a chart."""
+    """The commands of these documents that write a report or a chart, which takes seconds."""
     found = [words for one in documents for words in commands(databases.ROOT / one)]
-    return [words for words in found if is_a_page(words)]
+    return [one for one in found if one[0] == "report" or {"--chart", "--report"} & {*one}]
 
 
 def succeed(words: list[str]) -> None:
@@ -137,7 +134,8 @@ def test_the_schema_of_plans_is_what_the_program_reads() -> None:
 def test_every_command_that_only_reads_a_database_runs(readers_folder: Path) -> None:
     """Those of the tutorial; all commands of all pages take longer, see below."""
     give(readers_folder, "run", "before", "after")
-    found = [words for words in commands(DOCS / "tutorial.md") if not writes(words)]
+    writing = {"load", "report", "export", "--chart", "-o"}
+    found = [words for words in commands(DOCS / "tutorial.md") if not writing & {*words}]
     assert len(found) > 8
     for words in found:
         succeed(words)
@@ -184,60 +182,41 @@ def test_the_python_of_a_page_runs(page: str, readers_folder: Path) -> None:
         exec(block, names)  # each block goes on with the names of those before
 
 
-def test_every_capture_command_has_options_that_exist() -> None:
-    known = {"run": run_command, "attach": attach_command}
-    found = [words for page in PAGES for words in all_commands(page) if words[0] == "capture"]
-    assert {words[1] for words in found} == set(known)
-    for _, name, *arguments in found:
-        known[name].make_context(name, list(arguments))
+def test_every_command_that_records_has_options_that_exist() -> None:
+    used = set()
+    for words in (words for page in PAGES for words in all_commands(page)):
+        if words[0] in ("capture", "experiment"):
+            name = next(one for one in RECORDING if words[: len(one)] == [*one])
+            RECORDING[name].make_context(" ".join(name), words[len(name) :])
+            used.add(name)
+    assert used == set(RECORDING)
 
 
-def test_every_option_of_capture_is_in_its_document() -> None:
-    told = (DOCS / "capture.md").read_text(encoding="utf-8")
-    declared = {
-        option
-        for command in (run_command, attach_command)
-        for parameter in command.params
-        for option in parameter.opts
-        if option.startswith("--")
-    }
-    documented = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", told))
-    others = {"--profiler-config", "--worker-extension-cls"}  # of vLLM
-    assert declared - documented == {"--output", "--shapes"}  # named as -o and --no-shapes
-    assert documented - declared == {"--no-shapes", *others}
+def declared_options(commands: Iterable[Command]) -> set[str]:
+    given = {option for one in commands for option_of in one.params for option in option_of.opts}
+    return {option for option in given if option.startswith("--")}
 
 
-def test_every_command_of_experiments_has_options_that_exist_and_are_documented() -> None:
-    known = {
-        ("peaks", "measure"): measure_command,
-        ("peaks", "import"): peaks.import_,
-        ("peaks", "show"): peaks.show,
-        ("run",): experiment_command,
-        ("load",): experiment.load,
-        ("show",): experiment.show,
-        ("report",): experiment.report,
-    }
-    found = [
-        words[1:] for page in PAGES for words in all_commands(page) if words[0] == "experiment"
-    ]
-    told_of = {next(one for one in known if tuple(words[: len(one)]) == one) for words in found}
-    assert told_of == set(known)
-    for words in found:
-        name = next(one for one in known if tuple(words[: len(one)]) == one)
-        known[name].make_context(" ".join(name), list(words[len(name) :]))
-    told = (DOCS / "experiments.md").read_text(encoding="utf-8")
-    options = (o for one in known.values() for given in one.params for o in given.opts)
-    assert [option for option in options if option[:2] == "--" and option not in told] == []
+def documented_options(page: str) -> set[str]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", text))
 
 
-def test_every_option_of_a_lake_is_in_its_document() -> None:
-    told = (DOCS / "lake.md").read_text(encoding="utf-8")
-    context = lake_command.make_context("lake", [], resilient_parsing=True)
-    commands_of = {name: lake_command.get_command(context, name) for name in LAKE_COMMANDS}
-    assert list(commands_of) == lake_command.list_commands(context)
-    options = {o for one in commands_of.values() if one for given in one.params for o in given.opts}
+def test_every_option_is_in_its_document() -> None:
+    of_capture, of_experiments = (
+        declared_options(one for name, one in RECORDING.items() if name[0] == group)
+        for group in ("capture", "experiment")
+    )
+    documented = documented_options("capture.md")
+    assert of_capture - documented == {"--output", "--shapes"}  # named as -o and --no-shapes
+    of_vllm = {"--profiler-config", "--worker-extension-cls"}
+    assert documented - of_capture == {"--no-shapes", *of_vllm}
+    assert of_experiments <= documented_options("experiments.md")
+    lake = lake_command.make_context("lake", [], resilient_parsing=True)
+    of_lake = [lake_command.get_command(lake, one) for one in lake_command.list_commands(lake)]
     common = {"--format", "--wide", "--spreadsheet-safe", "--trace-processor", "--queries"}
-    assert {one for one in options if one[:2] == "--" and one not in told} <= common
+    documented = documented_options("lake.md")
+    assert declared_options(one for one in of_lake if one) - documented <= common
 
 
 def test_every_link_between_documents_leads_to_a_file() -> None:
@@ -273,24 +252,24 @@ def test_every_command_on_the_measured_scaling_runs(readers_folder: Path) -> Non
         succeed(words)
 
 
-def test_what_the_tutorial_tells_is_what_the_queries_say() -> None:
+def test_what_the_tutorial_says_is_what_the_queries_say() -> None:
     trace = databases.trace(_EXAMPLE)
-    told = (DOCS / "tutorial.md").read_text(encoding="utf-8")
-    first = trace.run("time.breakdown", rank=0).rows()[0]
+    text = (DOCS / "tutorial.md").read_text(encoding="utf-8")
+    first = trace.query("time.breakdown", rank=0).rows()[0]
     for column in (
         "computing_ns", "exposed_comm_ns", "exposed_transfer_ns", "exposed_wait_ns", "idle_ns",
     ):  # fmt: skip
-        assert f"{first[column] / 1e6:.1f}" in told, column
-    assert f"{trace.run('idle.gaps', limit=1).rows()[0]['dur'] / 1e6:.2f} ms" in told
-    launch = [row for row in trace.run("idle.by_cause", rank=0) if row["cause"] == "launch"]
-    assert f"{launch[0]['gaps']:,} gaps of cause `launch`" in told
-    (cost,) = (row["cost_ns"] for row in trace.run("comm.skew") if row["rank"] == 0)
-    assert f"{cost / 1e6:.0f} ms of waiting" in told
-    (lost,) = trace.run("time.lost", limit=1)
+        assert f"{first[column] / 1e6:.1f}" in text, column
+    assert f"{trace.query('idle.gaps', limit=1).rows()[0]['dur'] / 1e6:.2f} ms" in text
+    launch = [row for row in trace.query("idle.by_cause", rank=0) if row["cause"] == "launch"]
+    assert f"{launch[0]['gaps']:,} gaps of cause `launch`" in text
+    (cost,) = (row["cost_ns"] for row in trace.query("comm.skew") if row["rank"] == 0)
+    assert f"{cost / 1e6:.0f} ms of waiting" in text
+    (lost,) = trace.query("time.lost", limit=1)
     assert (lost["rank"], lost["phase"], lost["cause"]) == (0, "prefill", "kernel")
     waited = f"{lost['wait_ns'] / 1e6:.1f} ms for it, {lost['share_pct']:.1f}%"
-    assert waited in " ".join(told.split())
-    (finding,) = trace.run("overview.findings")
+    assert waited in " ".join(text.split())
+    (finding,) = trace.query("overview.findings")
     assert (finding["kind"], f"{finding['value']:.0f}") == ("communication", "20")
 
 

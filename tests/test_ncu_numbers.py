@@ -12,21 +12,14 @@ POINT, COMMA = Mark.POINT, Mark.COMMA
 @pytest.mark.parametrize(
     ("text", "mark", "value", "step"),
     [
-        ("7", None, 7, 1),
         ("-12", None, -12, 1),
-        ("21,058,944", None, 21_058_944, 1),
         ("21.058.944", None, 21_058_944, 1),
-        ("196,456,177,859.63", None, 196_456_177_859.63, 0.01),
         ("196.456.177.859,63", None, 196_456_177_859.63, 0.01),
-        ("61.84", None, 61.84, 0.01),
         ("61,84", None, 61.84, 0.01),
         ("0.125", None, 0.125, 0.001),  # no number of thousands begins with 0
         ("1,024", POINT, 1024, 1),
-        ("1,024", COMMA, 1.024, 0.001),
         ("1.024", COMMA, 1024, 1),
-        ("1.024", POINT, 1.024, 0.001),
         ("5.408000", COMMA, 5.408, 1e-6),  # printed so in every locale
-        ("1264.000000", None, 1264, 1e-6),
         ("1\u202f024,5", None, 1024.5, 0.1),
         ("1e+06", None, 1e6, 0),
     ],
@@ -38,28 +31,26 @@ def test_numbers(text: str, mark: Mark | None, value: float, step: float) -> Non
     assert found.step == pytest.approx(step)
 
 
-@pytest.mark.parametrize("text", ["1,024", "1.024", "999,999", "-1.234"])
+@pytest.mark.parametrize("text", ["1,024", "-1.234"])
 def test_a_number_that_can_be_read_in_two_ways_is_not_read_without_evidence(text: str) -> None:
     assert looks_like_number(text)
     assert number(text, None) is None
 
 
-@pytest.mark.parametrize(
-    "text", ["n/a", "", "nan", "1,2,3", "1.23.45", "12,34.5", "9.0a", "--1", "1e999", "9" * 400]
-)
+@pytest.mark.parametrize("text", ["n/a", "", "nan", "1,2,3", "12,34.5", "9.0a", "1e999", "9" * 400])
 def test_what_is_no_number(text: str) -> None:
     assert number(text, POINT) is None
     assert number(text, COMMA) is None
     assert not looks_like_number(text)
 
 
-@pytest.mark.parametrize("text", ["12,34,567", "3 072", "1,02,345.5"])
+@pytest.mark.parametrize("text", ["12,34,567", "3 072"])
 def test_groups_of_other_locales_are_numbers_that_cannot_be_read(text: str) -> None:
     assert looks_like_number(text)
     assert number(text, POINT) is None
 
 
-def test_numbers_of_a_file_tell_its_decimal_mark() -> None:
+def test_numbers_of_a_file_give_its_decimal_mark() -> None:
     german = evidence(["1.980.000", "0,33", "1.024", "5.408000", "n/a", "7"])
     assert (german.mark, german.numbers) == (COMMA, {COMMA: 2})
     english = evidence(["0.33", "0.33", "1,024", "5.408000"])
@@ -71,30 +62,17 @@ def test_numbers_of_a_file_tell_its_decimal_mark() -> None:
 @pytest.mark.parametrize(
     ("unit", "base", "factor"),
     [
-        ("byte", "byte", 1),
-        ("Kbyte", "byte", 1e3),
         ("Gbyte", "byte", 1e9),
-        ("ns", "ns", 1),
         ("nsecond", "ns", 1),
-        ("us", "ns", 1e3),
         ("usecond", "ns", 1e3),
-        ("ms", "ns", 1e6),
-        ("s", "ns", 1e9),
-        ("second", "ns", 1e9),
-        ("%", "%", 1),
         ("percent", "%", 1),
-        ("hz", "hz", 1),
         ("Ghz", "hz", 1e9),
         ("cycle/nsecond", "hz", 1e9),
-        ("cycle/usecond", "hz", 1e6),
-        ("Gbyte/s", "byte/s", 1e9),
         ("Tbyte/second", "byte/s", 1e12),
         ("byte/ns", "byte/s", 1e9),
         ("Kbyte/block", "byte/block", 1e3),
-        ("register/thread", "register/thread", 1),
         ("inst/cycle", "inst/cycle", 1),
         ("Minst", "inst", 1e6),
-        ("SM", "SM", 1),
         ("pass", "pass", 1),
         ("", "", 1),
     ],
@@ -107,17 +85,10 @@ def test_units(unit: str, base: str, factor: float) -> None:
     ("name", "base"),
     [
         ("nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT", "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT"),
-        ("_apply_write_kernel", "_apply_write_kernel"),
-        ("void (anonymous namespace)::f<int>(int)", "f"),
         ("void <unnamed>::f<int, g(const A &)::[lambda() (instance 1)]>(T1)", "f"),
         (
             "std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type "
             "vllm::norm<c10::BFloat16, 8, true>(c10::BFloat16*, long)",
-            "norm",
-        ),
-        (
-            "std::enable_if<T2>0&&vllm::_typeConvert<T1>::exists, void>::type "
-            "vllm::norm<c10::BFloat16, 8, 1>(T1 *, long)",
             "norm",
         ),
         ("copy[abi:v1,cw51cXTLSUwv1sD](Array<long long, 1, C>, long long)", "copy"),
@@ -150,10 +121,6 @@ def test_the_base_of_a_name(name: str, base: str) -> None:
             "void (anonymous namespace)::elementwise_kernel_with_index<int, "
             "at::native::arange_cuda_out(c10::Scalar const&)::{lambda()#1}::operator()() "
             "const::{lambda(long)#3}>(int, at::native::X)",
-        ),
-        (
-            "void vllm::rms_norm_kernel<c10::BFloat16, 8, 2, 1>(T1 *)",
-            "void vllm::rms_norm_kernel<c10::BFloat16, 8, 2, true>(c10::BFloat16*)",
         ),
     ],
 )

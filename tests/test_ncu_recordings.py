@@ -57,7 +57,7 @@ def metrics(found: Profile) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="module")
-def eager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[traceql.Trace]:
+def eager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[traceql.Run]:
     database = tmp_path_factory.mktemp("ncu") / "eager.duckdb"
     traceql.load([TRACES / f"{EAGER}.pt.trace.json.gz", NCU / f"{EAGER}-raw-base.csv.gz"], database)
     with traceql.open(database) as trace:
@@ -65,7 +65,7 @@ def eager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[traceql.Trace]:
 
 
 @pytest.mark.slow
-def test_every_value_of_a_raw_page_is_loaded(eager: traceql.Trace) -> None:
+def test_every_value_of_a_raw_page_is_loaded(eager: traceql.Run) -> None:
     units, rows = cells(f"{EAGER}-raw-base")
     names = [name for name in units if "__" in name]
     expected = sum(1 for row in rows for name in names if row[name])
@@ -78,7 +78,7 @@ def test_every_value_of_a_raw_page_is_loaded(eager: traceql.Trace) -> None:
 
 
 @pytest.mark.slow
-def test_each_kernel_has_the_launch_at_its_place(eager: traceql.Trace) -> None:
+def test_each_kernel_has_the_launch_at_its_place(eager: traceql.Run) -> None:
     _, rows = cells(f"{EAGER}-raw-base")
     kernels = of_trace(EAGER)
     assert len(kernels) == len(rows) == 155
@@ -97,10 +97,10 @@ def test_each_kernel_has_the_launch_at_its_place(eager: traceql.Trace) -> None:
 
 
 @pytest.mark.parametrize("role", WEIGHTS)
-def test_a_product_reads_its_weights_and_multiplies_them(eager: traceql.Trace, role: str) -> None:
+def test_a_product_reads_its_weights_and_multiplies_them(eager: traceql.Run, role: str) -> None:
     """Of 4 requests, the tensor cores work on 8 rows; the first step has 700 tokens."""
     out, into = WEIGHTS[role]
-    for row in eager.run("ncu.roofline", role=role, limit=0):
+    for row in eager.query("ncu.roofline", role=role, limit=0):
         if not row["tensor_flops"]:
             continue  # adds up the parts of a product
         is_decode = row["phase"] == "decode"
@@ -186,10 +186,10 @@ def test_a_profile_may_be_loaded_alone_before_its_trace(tmp_path: Path) -> None:
     database = tmp_path / "run.duckdb"
     traceql.load(NCU / f"{EAGER}-raw-base.csv.gz", database)
     with traceql.open(database) as alone:
-        rows = alone.run("ncu.joined", limit=0).rows()
+        rows = alone.query("ncu.joined", limit=0).rows()
         assert sum(row["launches"] for row in rows) == 155
         assert {row["joined"] for row in rows} == {"only profile"}
-        assert alone.run("quality.ledger", failed=True).rows() == []
+        assert alone.query("quality.ledger", failed=True).rows() == []
         with pytest.raises(traceql.TraceqlError, match="has no trace; load one"):
             trace_file(alone)
     traceql.load(TRACES / f"{EAGER}.pt.trace.json.gz", database)

@@ -12,7 +12,7 @@ import traceql.readers.dialects
 import traceql.readers.formats
 from traceql.errors import DefinitionInvalid, TraceNotFound
 from traceql.readers.dialects.registry import categories
-from traceql.readers.registry import reader_of, readers, suffixes
+from traceql.readers.registry import reader_of, suffixes
 
 _JSON, _PACKET = b' {"traceEvents": []}', b"\x0a\x00"
 
@@ -20,18 +20,12 @@ _JSON, _PACKET = b' {"traceEvents": []}', b"\x0a\x00"
 @pytest.mark.parametrize(
     ("name", "content", "reader"),
     [
-        ("rank0.json", _JSON, "kineto"),
-        ("rank0.json.gz", gzip.compress(_JSON, mtime=0), "kineto"),
         ("rank0.json", b"no JSON", "kineto"),
-        ("rank0.pftrace", _PACKET, "perfetto"),
         ("rank0.perfetto-trace.gz", gzip.compress(_PACKET, mtime=0), "perfetto"),
         ("rank0.pftrace.gz", gzip.compress(_PACKET, mtime=0)[:-9], "perfetto"),
         ("rank0.pftrace", b"", "perfetto"),
-        ("rank0.pftrace", _JSON, "kineto"),
         ("rank0.pftrace", gzip.compress(b"[]", mtime=0), "kineto"),
-        ("rank0.trace", _JSON, "kineto"),
         ("rank0.trace", _PACKET, "kineto"),
-        ("rank0.trace", b"", "kineto"),
     ],
 )
 def test_a_file_is_recognised_by_its_name_and_first_bytes(
@@ -42,12 +36,7 @@ def test_a_file_is_recognised_by_its_name_and_first_bytes(
     assert reader_of(path).name == reader
 
 
-def test_a_file_that_does_not_exist_has_a_reader_that_can_say_so(tmp_path: Path) -> None:
-    assert reader_of(tmp_path / "none.pftrace").name == "perfetto"
-    assert reader_of(tmp_path / "none").name == "kineto"
-
-
-def test_a_folder_without_traces_is_told_with_each_kind_of_file_once(tmp_path: Path) -> None:
+def test_a_folder_without_traces_is_refused_with_each_kind_of_file(tmp_path: Path) -> None:
     with pytest.raises(TraceNotFound) as error:
         traceql.load(tmp_path, tmp_path / "run.duckdb")
     assert str(error.value) == (
@@ -56,19 +45,13 @@ def test_a_folder_without_traces_is_told_with_each_kind_of_file_once(tmp_path: P
     )
 
 
-def test_one_reader_is_the_fallback() -> None:
-    assert [reader.name for reader in readers() if reader.is_fallback] == ["kineto"]
-
-
 def test_finding_readers_imports_nothing_heavy() -> None:
     code = (
         "import sys; from traceql.readers.registry import suffixes; suffixes(); "
         "heavy = {'duckdb', 'msgspec', 'numpy', 'perfetto', 'pyarrow', 'wasmtime'}; "
         "print(heavy & set(sys.modules))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
@@ -117,36 +100,16 @@ def test_a_new_reader_is_one_new_folder(toy_file: Path, tmp_path: Path) -> None:
     database = tmp_path / "toy.duckdb"
     traceql.load([toy_file.parent], database)
     with traceql.open(database) as trace:
-        assert trace.sql("SELECT reader, format FROM trace").rows() == [
-            {"reader": "toy", "format": "text"}
-        ]
-        assert trace.sql("SELECT name, ts, dur FROM kernel ORDER BY ts").rows() == [
-            {"name": "gemm_kernel", "ts": 0, "dur": 50},
-            {"name": "flash_fwd_kernel", "ts": 100, "dur": 30},
-        ]
+        assert trace.sql("SELECT reader, format FROM trace").fetchall() == [("toy", "text")]
+        kernels = trace.sql("SELECT name, ts, dur FROM kernel ORDER BY ts").fetchall()
+        assert kernels == [("gemm_kernel", 0, 50), ("flash_fwd_kernel", 100, 30)]
         checks = trace.sql("SELECT * FROM ledger").rows()
     assert [check for check in checks if check["ok"] is False] == []
     assert sum(check["ok"] is True for check in checks) >= 3
 
 
 @pytest.mark.slow
-def test_a_new_dialect_says_what_its_categories_are(
-    toy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_dialect(tmp_path, monkeypatch, "toys", vocabulary='CATEGORIES = {"toy work": "kernel"}')
-    change_reader(toy_file, 'dialect="pytorch"', 'dialect="toys"')
-    change_reader(toy_file, '"cat": "kernel"', '"cat": "Toy Work"')
-    traceql.load([toy_file.parent], tmp_path / "toy.duckdb")
-    with traceql.open(tmp_path / "toy.duckdb") as trace:
-        assert trace.sql("SELECT dialect FROM trace").rows() == [{"dialect": "toys"}]
-        assert trace.sql("SELECT name, category FROM kernel ORDER BY ts").rows() == [
-            {"name": "gemm_kernel", "category": "gemm"},
-            {"name": "flash_fwd_kernel", "category": "attention"},
-        ]
-
-
-@pytest.mark.slow
-def test_a_dialect_reads_the_metadata_of_its_files(
+def test_a_new_dialect_has_categories_and_reads_the_metadata_of_its_files(
     toy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metadata = (
@@ -155,32 +118,32 @@ def test_a_dialect_reads_the_metadata_of_its_files(
         "    return FileFacts(rank=3, world_size=8, job_source='toy box',\n"
         "        base_time_ns=metadata['zero'], device_names={0: 'Toy GPU'})\n"
     )
-    vocabulary = 'CATEGORIES = {"kernel": "kernel"}'
+    vocabulary = 'CATEGORIES = {"toy work": "kernel"}'
     add_dialect(tmp_path, monkeypatch, "boxes", vocabulary=vocabulary, metadata=metadata)
     change_reader(toy_file, 'dialect="pytorch"', 'dialect="boxes"')
+    change_reader(toy_file, '"cat": "kernel"', '"cat": "Toy Work"')
     items = "for name, schema in SCHEMAS.items()\n        }"
     change_reader(toy_file, items, f"{items},\n        {{'zero': 5_000}}")
     toy_file = toy_file.rename(toy_file.with_name("one.toy"))
     traceql.load([toy_file], tmp_path / "toy.duckdb")
     with traceql.open(tmp_path / "toy.duckdb") as trace:
-        found = trace.sql("SELECT rank, world_size, device_name, base_time_ns FROM trace").rows()
+        facts = trace.sql("SELECT dialect, rank, world_size, device_name, base_time_ns FROM trace")
         # The first kernel begins 1,000 ns after the file's zero.
-        assert [tuple(row.values()) for row in found] == [(3, 8, "Toy GPU", 6_000)]
-        (source,) = trace.sql(
-            "SELECT note FROM ledger WHERE check_name = 'rank of world size'"
-        ).rows()
-    assert source["note"].startswith("rank from toy box")
+        assert facts.fetchall() == [("boxes", 3, 8, "Toy GPU", 6_000)]
+        kernels = trace.sql("SELECT name, category FROM kernel ORDER BY ts").fetchall()
+        assert kernels == [("gemm_kernel", "gemm"), ("flash_fwd_kernel", "attention")]
+        source = trace.sql("SELECT note FROM ledger WHERE check_name = 'rank of world size'")
+        assert source[0]["note"].startswith("rank from toy box")
 
 
 @pytest.mark.parametrize(
     ("vocabulary", "said"),
     [
         ('CATEGORIES = {"kernel": "kernle"}', "no kind of event 'kernle'"),
-        ("WORDS = {}", "has no CATEGORIES"),
         ("CATEGORIES = {", "has no CATEGORIES: SyntaxError"),
     ],
 )
-def test_a_wrong_vocabulary_is_told_in_one_line(
+def test_a_wrong_vocabulary_is_refused_in_one_line(
     vocabulary: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"wrong{abs(hash(vocabulary))}"
@@ -190,32 +153,16 @@ def test_a_wrong_vocabulary_is_told_in_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_a_dialect_that_does_not_exist_is_told(toy_file: Path, tmp_path: Path) -> None:
-    change_reader(toy_file, 'dialect="pytorch"', 'dialect="klingon"')
-    with pytest.raises(traceql.TraceqlError, match="no dialect 'klingon'"):
-        traceql.load([toy_file.parent], tmp_path / "toy.duckdb")
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (
-            "def _recognises(path):",
-            "def _recognises(path)",
-            r"formats\.toy: SyntaxError: .* line 9",
-        ),
         ("from pathlib import Path", "import nothing", r"formats\.toy: .* named 'nothing'"),
-        (
-            "READER = Reader(",
-            "OTHER = Reader(",
-            r"READER from traceql\.readers\.formats\.toy: Attribute",
-        ),
-        ("READER = Reader(", "READER = dict(", r"formats\.toy: READER is a dict, not a Reader"),
+        ("READER = Reader(", "OTHER = Reader(", r"READER from .*\.formats\.toy: Attribute"),
         ("read=_read,", "read=_read, is_fallback=True,", "the fallback .*, not kineto, toy"),
         ('name="toy"', 'name="kineto"', "two readers have the name 'kineto'"),
     ],
 )
-def test_a_wrong_reader_is_told_in_one_line(
+def test_a_wrong_reader_is_refused_in_one_line(
     old: str, new: str, message: str, toy_file: Path
 ) -> None:
     change_reader(toy_file, old, new)
@@ -228,29 +175,17 @@ def test_a_wrong_reader_is_told_in_one_line(
     ("old", "new", "message"),
     [
         ("in SCHEMAS.items()", "in SCHEMAS.items() if name != 'flow'", "table 'flow' is missing"),
-        (
-            "schema=schema)",
-            "schema=schema).select([0])",
-            "table 'slice': a column is missing, not .*cat",
-        ),
-        (
-            "name: pa.table(",
-            "name: pa.table({'a': [1]}) if name == 'flow' else pa.table(",
-            "table 'flow': a column is .*a: int64",
-        ),
-        ("return TraceTables(", "return dict(", "read returned dict, not TraceTables"),
+        ("schema=schema)", "schema=schema).select([0])", "table 'slice': a column is missing"),
+        ('dialect="pytorch"', 'dialect="klingon"', "no dialect 'klingon'"),
     ],
 )
-def test_wrong_tables_of_a_reader_are_told_in_one_line(
+def test_wrong_tables_of_a_reader_are_refused_in_one_line(
     old: str, new: str, message: str, toy_file: Path, tmp_path: Path
 ) -> None:
     change_reader(toy_file, old, new)
-    with pytest.raises(DefinitionInvalid, match=f"reader toy: .*{message}") as error:
+    with pytest.raises(traceql.TraceqlError, match=message) as error:
         traceql.load([toy_file.parent], tmp_path / "toy.duckdb")
     assert "\n" not in str(error.value)
-
-
-# --- the source of the reader of .toy files ------------------------------------------------------
 
 
 TOY_READER = '''

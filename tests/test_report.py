@@ -3,8 +3,6 @@
 import csv
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,9 +14,8 @@ from command_line import called, refusal
 from shared_files import shared_file
 
 import traceql
-from traceql.analysis.findings.catalog import nothing_found
 from traceql.present.report.answers import answers
-from traceql.present.report.run_report import findings, no_findings, page
+from traceql.present.report.run_report import findings, page
 from traceql.present.report.sections import RUN_SECTIONS
 from traceql.present.ui.place import place_of_finding
 from traceql.util.files import replace_file
@@ -38,24 +35,15 @@ SELECT '<script>alert(1)</script>' AS name, 7 AS total_ns
 
 
 class _Page(HTMLParser):
-    """Tags with their attributes, and text by tag."""
+    """Tags with their attributes."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: dict[str, list[str]] = {}
-        self._open = ""
         self.feed(html)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attributes)))
-        self._open = tag
-
-    def handle_data(self, data: str) -> None:
-        self.text.setdefault(self._open, []).append(data)
-
-    def ids(self, tag: str) -> list[str | None]:
-        return [attributes.get("id") for name, attributes in self.tags if name == tag]
 
 
 @pytest.fixture(scope="module")
@@ -67,48 +55,38 @@ def queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def trace(queries: Path) -> Iterator[traceql.Trace]:
+def trace(queries: Path) -> Iterator[traceql.Run]:
     path = databases.trace("qwen3-32b-tp4-graph-nccl").path
-    with traceql.Trace(path, queries=[queries]) as opened:
+    with traceql.Run(path, queries=[queries]) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def html(trace: traceql.Trace) -> str:
+def html(trace: traceql.Run) -> str:
     file = shared_file("report.html", lambda path: replace_file(path, page(trace).encode()))
     return file.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-def test_it_refers_to_nothing_outside(html: str) -> None:
+def test_links_lead_to_places_inside_the_page_alone(html: str) -> None:
     assert len(html) < 5_000_000
-    links = {
-        value
-        for _, attributes in _Page(html).tags
-        for name, value in attributes.items()
-        if name in ("src", "href", "xlink:href", "srcset", "data", "action")
-    }
+    tags = _Page(html).tags
+    references = ("src", "href", "xlink:href", "srcset", "data", "action")
+    links = {of[name] or "" for _, of in tags for name in references if name in of}
     assert links
-    assert all(link and link.startswith(("#", "data:,")) for link in links)
+    assert all(link.startswith(("#", "data:,")) for link in links)
     assert set(re.findall(r"https?://[^\s\"'<)]+", html)) == {"http://www.w3.org/2000/svg"}
     assert not re.search(r"@import|url\((?!#)", html)
-
-
-@pytest.mark.slow
-def test_every_link_inside_the_page_leads_somewhere(html: str) -> None:
-    found = _Page(html)
-    ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+    ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
     assert len(ids) == len(set(ids))
-    links = {attributes.get("href") for tag, attributes in found.tags if tag == "a"}
     painted = {f"#{name}" for name in re.findall(r"url\(#([^)]+)\)", html)}
-    assert links
     assert painted
-    assert {link for link in links if link} | painted <= {f"#{name}" for name in ids}
+    assert {link for link in links if link[0] == "#"} | painted <= {f"#{name}" for name in ids}
 
 
 @pytest.mark.slow
 def test_findings_lead_and_sections_without_rows_are_left_out(html: str) -> None:
-    sections = _Page(html).ids("section")
+    sections = [attributes.get("id") for tag, attributes in _Page(html).tags if tag == "section"]
     order = [section.name for section in RUN_SECTIONS]
     without_rows = ("counters", "profile", "memory", "serving")
     assert sections == [name for name in [*order, "definitions"] if name not in without_rows]
@@ -116,7 +94,7 @@ def test_findings_lead_and_sections_without_rows_are_left_out(html: str) -> None
 
 
 @pytest.mark.slow
-def test_tables_hold_the_rows_to_the_last_digit(html: str, trace: traceql.Trace) -> None:
+def test_tables_hold_the_rows_to_the_last_digit(html: str, trace: traceql.Run) -> None:
     figure = re.search(r'<figure id="time-breakdown".*?</figure>', html, re.DOTALL)
     assert figure
     shown = [int(v) for v in re.findall(r'data-v="(\d+)"', figure[0])]
@@ -142,50 +120,9 @@ def test_charts_have_a_text_alternative_and_colours_of_the_page(html: str) -> No
     assert "#1f2328" not in drawing
 
 
-_MEASURE = """
-<script>
-  const head = [...document.querySelectorAll("#time-breakdown th")].find(
-    (th) => th.textContent.startsWith("exposed comm"));
-  const values = () => [...head.closest("table").tBodies[0].rows].map(
-    (row) => row.cells[head.cellIndex].dataset.v).join(" ");
-  head.click();
-  const falling = values();
-  head.click();
-  const narrow = document.querySelector("#time-breakdown .narrow");
-  document.body.dataset.seen = JSON.stringify({
-    falling, rising: values(),
-    overflow: document.documentElement.scrollWidth - innerWidth,
-    narrow: getComputedStyle(narrow).display,
-    paper: getComputedStyle(document.documentElement).getPropertyValue("--paper"),
-  });
-</script>
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("width", "dark", "paper", "narrow"),
-    [(500, False, "#ffffff", "block"), (1600, True, "#16191d", "none")],
-)
-def test_it_opens_from_disk_without_a_network_or_an_error(
-    html: str, trace: traceql.Trace, tmp_path: Path, width: int, dark: bool, paper: str, narrow: str
-) -> None:
-    file = tmp_path / "report.html"
-    file.write_text(html.replace("</body>", f"{_MEASURE}</body>"), encoding="utf-8")
-    document, said = opened(file, width=width, dark=dark)
-    assert said == []
-    (body,) = (attributes for tag, attributes in _Page(document).tags if tag == "body")
-    seen = json.loads(str(body["data-seen"]))
-    exposed = sorted(row["exposed_comm_ns"] for row in trace.run("time.breakdown"))
-    assert seen["rising"] == " ".join(map(str, exposed))
-    assert seen["falling"] == " ".join(map(str, reversed(exposed)))
-    assert seen["overflow"] <= 0
-    assert (seen["paper"].strip(), seen["narrow"]) == (paper, narrow)
-
-
 @pytest.mark.slow
 def test_command_line_writes_a_page_or_the_same_facts_as_data(
-    trace: traceql.Trace, queries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trace: traceql.Run, queries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     done = called("report", trace.path, "--queries", queries, "--format", "csv")
@@ -195,22 +132,11 @@ def test_command_line_writes_a_page_or_the_same_facts_as_data(
     answers = {answer["name"]: answer for answer in document["answers"]}
     assert {file.stem for file in folder.glob("*.csv")} == answers.keys()
     assert {"overview.findings", "layers.breakdown", "comm.strange"} <= answers.keys()
-    expected = trace.run("time.breakdown").rows()
+    expected = trace.query("time.breakdown").rows()
     assert answers["time.breakdown"]["rows"] == expected
     with (folder / "time.breakdown.csv").open(encoding="utf-8") as file:
-        assert [int(row["idle_ns"]) for row in csv.DictReader(file)] == [
-            row["idle_ns"] for row in expected
-        ]
-
-
-def test_no_findings_are_said_so(tmp_path: Path) -> None:
-    head, _, _ = _FOUND.partition("SELECT")
-    (tmp_path / "overview.findings.sql").write_text(f"{head}SELECT 1 AS rank_order WHERE FALSE")
-    path = databases.trace("qwen3-8b-tp1-graph").path
-    with traceql.Trace(path, queries=[tmp_path]) as trace:
-        found = next(a for a in answers(trace) if a.query.name == "overview.findings")
-        told = no_findings(found, nothing_found(trace))
-    assert "No findings: no number reaches its threshold" in told
+        idle = [int(row["idle_ns"]) for row in csv.DictReader(file)]
+    assert idle == [row["idle_ns"] for row in expected]
 
 
 @pytest.mark.slow
@@ -230,7 +156,7 @@ def test_a_finding_leads_to_its_figure_and_to_its_place_in_the_trace() -> None:
         place_of_finding(trace, 99)
 
 
-def test_a_finding_without_a_place_or_a_figure_has_its_command_alone(trace: traceql.Trace) -> None:
+def test_a_finding_without_a_place_or_a_figure_has_its_command_alone(trace: traceql.Run) -> None:
     answer = next(one for one in answers(trace) if one.query.name == "overview.findings")
     html = findings(answer, "run.duckdb", {})
     assert "traceql run comm.skew run.duckdb --rank 3" in html
@@ -255,44 +181,11 @@ def test_a_chart_that_cannot_be_drawn_leaves_the_page_and_its_rows(
     )
     monkeypatch.setattr("traceql.result.chart.drawing.WORKER", ("sh", "-c", "kill -ABRT $$"))
     path = databases.trace("qwen3-8b-tp1-graph").path
-    with traceql.Trace(path, queries=[tmp_path]) as trace:
+    with traceql.Run(path, queries=[tmp_path]) as trace:
         html = page(trace)
     assert "No picture: the chart needs column &#x27;none&#x27;; correct the line @chart." in html
     assert r"<td>a\x1b</td>" in html
     assert "No picture: the drawing library crashed (SIGABRT)." in html
     assert "<svg" not in html
-    assert all(row["category"] in html for row in trace_rows(path))
-
-
-def trace_rows(path: Path) -> list[dict[str, str]]:
-    with traceql.Trace(path) as trace:
-        return trace.run("kernels.by_category").rows()
-
-
-# --- headless Chromium, without a network --------------------------------------------------------
-
-
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
-
-
-def opened(page: Path, *, width: int, dark: bool) -> tuple[str, list[str]]:
-    """The page's document after its scripts have run, and what its console said.
-
-    Skips the test where no Chromium is installed.
-    """
-    browser = next((found for name in _NAMES if (found := shutil.which(name))), None)
-    if browser is None:
-        pytest.skip("no Chromium")
-    done = subprocess.run(
-        [
-            browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-            "--host-resolver-rules=MAP * ~NOTFOUND", f"--window-size={width},900",
-            f"--user-data-dir={page.parent / f'browser-{width}'}",
-            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
-            "--dump-dom", page.as_uri(),
-        ],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return done.stdout, said
+    with traceql.open(path) as trace:
+        assert all(row["category"] in html for row in trace.query("kernels.by_category"))

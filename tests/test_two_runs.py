@@ -13,7 +13,6 @@ from shared_files import shared_file
 from traces import Event, host, kernel, launch, step
 
 import traceql
-from traceql.errors import TraceqlError
 from traceql.present.pftrace import export_perfetto, export_runs
 from traceql.present.pftrace.run_view import (
     FIRST_EVENTS,
@@ -66,60 +65,56 @@ def iteration(
         kernel(ts=at + 3, dur=dur, correlation=correlation),
     ]
     if rows is not None:
-        padded = kernel(
-            _BLOCK_PER_TOKEN, ts=at + 3, dur=dur, correlation=correlation, grid=[rows, 1, 1]
-        )
-        events.append(padded)
+        where: dict[str, Any] = {"correlation": correlation, "grid": [rows, 1, 1]}
+        events.append(kernel(_BLOCK_PER_TOKEN, ts=at + 3, dur=dur, **where))
     return events
 
 
-def decode(*, at: float, dur: float, requests: int, rows: int | None = None) -> list[Event]:
-    return iteration(at=at, dur=dur, rows=rows, generation=(requests, requests))
-
-
-def prefill(*, at: float, dur: float, tokens: int) -> list[Event]:
-    return iteration(at=at, dur=dur, context=(1, tokens))
-
-
 _BASE = [
-    *prefill(at=0, dur=40, tokens=30),
-    *decode(at=100, dur=30, requests=2),
-    *decode(at=200, dur=10, requests=2),
-    *decode(at=300, dur=20, requests=2),
+    *iteration(at=0, dur=40, context=(1, 30)),
+    *iteration(at=100, dur=30, generation=(2, 2)),
+    *iteration(at=200, dur=10, generation=(2, 2)),
+    *iteration(at=300, dur=20, generation=(2, 2)),
 ]
 _RUNS: dict[str, dict[int, Sequence[Event]]] = {
     "base": {0: _BASE, 1: _BASE},
     # Steps 2 to 4 are of the base's size; step 0 is of its phase.
     "new": {
         0: [
-            *decode(at=0, dur=90, requests=9),
-            *prefill(at=1000, dur=30, tokens=28),
-            *decode(at=2000, dur=7, requests=2),
-            *decode(at=3000, dur=5, requests=2),
-            *decode(at=4000, dur=6, requests=2),
+            *iteration(at=0, dur=90, generation=(9, 9)),
+            *iteration(at=1000, dur=30, context=(1, 28)),
+            *iteration(at=2000, dur=7, generation=(2, 2)),
+            *iteration(at=3000, dur=5, generation=(2, 2)),
+            *iteration(at=4000, dur=6, generation=(2, 2)),
         ]
     },
-    "padded": {1: [*decode(at=50, dur=9, requests=3, rows=8), *decode(at=90, dur=5, requests=4)]},
+    "padded": {
+        1: [
+            *iteration(at=50, dur=9, generation=(3, 3), rows=8),
+            *iteration(at=90, dur=5, generation=(4, 4)),
+        ]
+    },
     "without steps": {0: [kernel(ts=20, dur=5), kernel(ts=30, dur=5)]},
     "without a GPU": {0: [host("aten::mm", ts=5, dur=2)]},
 }
 
 
 @pytest.fixture(scope="module")
-def runs() -> Iterator[dict[str, traceql.Trace]]:
+def runs() -> Iterator[dict[str, traceql.Run]]:
     with ExitStack() as stack:
-        yield {name: stack.enter_context(traceql.Trace(database(name))) for name in _RUNS}
+        found = {}
+        for name, ranks in _RUNS.items():
 
+            def load(target: Path, ranks: dict[int, Sequence[Event]] = ranks) -> None:
+                folder = target.with_suffix(".ranks")
+                for rank, events in ranks.items():
+                    about = {"rank": rank, "world_size": 2}
+                    traces.write(folder / f"rank{rank}.json", *events, distributedInfo=about)
+                traceql.load(folder, target)
 
-def database(name: str) -> Path:
-    def load(target: Path) -> None:
-        folder = target.with_suffix(".ranks")
-        for rank, events in _RUNS[name].items():
-            about = {"rank": rank, "world_size": 2}
-            traces.write(folder / f"rank{rank}.json", *events, distributedInfo=about)
-        traceql.load(folder, target)
-
-    return shared_file(f"two-runs-{name.replace(' ', '-')}.duckdb", load)
+            file = shared_file(f"two-runs-{name.replace(' ', '-')}.duckdb", load)
+            found[name] = stack.enter_context(traceql.Run(file))
+        yield found
 
 
 def step_ids(alignment: Alignment) -> tuple[int, int]:
@@ -129,14 +124,11 @@ def step_ids(alignment: Alignment) -> tuple[int, int]:
     return base.step_id, new.step_id
 
 
-def at(trace: traceql.Trace, rank: int, us: float) -> int:
+def at(trace: traceql.Run, rank: int, us: float) -> int:
     """The id of the step of a rank that begins then."""
-    (row,) = trace.sql(
-        "SELECT step_id FROM step WHERE rank = $rank AND ts = $ts",
-        {"rank": rank, "ts": round(us * 1000)},
-    )
-    found: int = row["step_id"]
-    return found
+    steps = "SELECT step_id FROM step WHERE rank = $rank AND ts = $ts"
+    ((found,),) = trace.sql(steps, {"rank": rank, "ts": round(us * 1000)}).fetchall()
+    return int(found)
 
 
 def all_rows(tp: TraceProcessor, sql: str) -> list[Row]:
@@ -145,7 +137,7 @@ def all_rows(tp: TraceProcessor, sql: str) -> list[Row]:
 
 
 def test_the_median_steps_of_the_longest_phase_begin_together(
-    runs: dict[str, traceql.Trace],
+    runs: dict[str, traceql.Run],
 ) -> None:
     base, new = runs["base"], runs["new"]
     alignment = align(base, new)
@@ -157,7 +149,7 @@ def test_the_median_steps_of_the_longest_phase_begin_together(
 
 
 def test_a_chosen_step_is_aligned_with_one_of_its_phase_and_the_nearest_size(
-    runs: dict[str, traceql.Trace],
+    runs: dict[str, traceql.Run],
 ) -> None:
     base, new = runs["base"], runs["new"]
     chosen = at(base, 0, 0)
@@ -169,7 +161,7 @@ def test_a_chosen_step_is_aligned_with_one_of_its_phase_and_the_nearest_size(
 
 
 def test_steps_have_the_rows_that_kernels_run_and_the_lowest_rank_of_both_runs(
-    runs: dict[str, traceql.Trace],
+    runs: dict[str, traceql.Run],
 ) -> None:
     """Without padding, 3 tokens would be nearer to 2 than 4 are; the kernels run 8 rows."""
     base, padded = runs["base"], runs["padded"]
@@ -182,7 +174,7 @@ def test_steps_have_the_rows_that_kernels_run_and_the_lowest_rank_of_both_runs(
 
 
 def test_without_a_common_phase_first_kernels_begin_together(
-    runs: dict[str, traceql.Trace],
+    runs: dict[str, traceql.Run],
 ) -> None:
     base, no_steps, no_gpu = runs["base"], runs["without steps"], runs["without a GPU"]
     assert align(base, no_steps) == Alignment(3_000, 0, FIRST_KERNELS)
@@ -190,15 +182,7 @@ def test_without_a_common_phase_first_kernels_begin_together(
     assert place_of_pair(pair_of(base, no_steps)) is None
 
 
-def test_a_step_that_cannot_be_aligned_is_one_clear_line(runs: dict[str, traceql.Trace]) -> None:
-    base, padded = runs["base"], runs["padded"]
-    with pytest.raises(TraceqlError, match="no step 99; list the steps with traceql run"):
-        align(base, padded, 99)
-    with pytest.raises(TraceqlError, match="has no prefill steps on rank 1; name another"):
-        align(base, padded, at(base, 0, 0))
-
-
-def test_the_page_shows_both_steps(runs: dict[str, traceql.Trace]) -> None:
+def test_the_page_shows_both_steps(runs: dict[str, traceql.Run]) -> None:
     pair = pair_of(runs["base"], runs["new"], at(runs["base"], 0, 100))
     place = place_of_pair(pair)
     assert place is not None
@@ -212,7 +196,7 @@ def test_the_page_shows_both_steps(runs: dict[str, traceql.Trace]) -> None:
 
 
 def test_ranks_stand_side_by_side_and_say_their_run(
-    runs: dict[str, traceql.Trace], tmp_path: Path
+    runs: dict[str, traceql.Run], tmp_path: Path
 ) -> None:
     pair = pair_of(runs["base"], runs["new"])
     with written(pair, tmp_path) as tp:
@@ -227,39 +211,28 @@ def test_ranks_stand_side_by_side_and_say_their_run(
 
 
 @pytest.mark.parametrize(
-    ("base", "new"),
-    [
-        ("base", "new"),
-        ("new", "base"),
-        ("new", "new"),
-        ("base", "without steps"),
-        ("without a GPU", "padded"),
-    ],
+    ("base", "new"), [("base", "new"), ("new", "new"), ("without a GPU", "padded")]
 )
 def test_neither_run_changes_the_other(
-    base: str, new: str, runs: dict[str, traceql.Trace], tmp_path: Path
+    base: str, new: str, runs: dict[str, traceql.Run], tmp_path: Path
 ) -> None:
-    holds_both(pair_of(runs[base], runs[new]), tmp_path)
-
-
-def holds_both(pair: Pair, folder: Path) -> None:
     """The file with two runs has the slices, arrows and samples of the two files, moved."""
+    pair = pair_of(runs[base], runs[new])
     slices: list[Row] = []
     arrows: list[Row] = []
     samples: list[Row] = []
     for run in (pair.base, pair.new):
-        file = export_perfetto(run.database, folder / "one.pftrace")
-        by = run.shift_ns
-        with open_trace_processor(file) as tp:
+        by, label = run.shift_ns, run.label
+        with open_trace_processor(export_perfetto(run.database, tmp_path / "one.pftrace")) as tp:
             slices += [
-                (run.label, track, ts + by, *rest) for _, track, ts, *rest in all_rows(tp, _SLICES)
+                (label, track, ts + by, *rest) for _, track, ts, *rest in all_rows(tp, _SLICES)
             ]
             arrows += [
-                (run.label, start + by, name, run.label, end + by, to)
+                (label, start + by, name, label, end + by, to)
                 for _, start, name, _, end, to in all_rows(tp, _ARROWS)
             ]
             samples += [(name, ts + by, value) for name, ts, value in all_rows(tp, _SAMPLES)]
-    with written(pair, folder) as tp:
+    with written(pair, tmp_path) as tp:
         assert arrow_table(tp, _ERRORS).to_pylist() == []
         assert all_rows(tp, _SLICES) == sorted(slices, key=repr)
         assert all_rows(tp, _ARROWS) == sorted(arrows, key=repr)
@@ -272,7 +245,7 @@ def written(pair: Pair, folder: Path) -> TraceProcessor:
 
 
 def test_a_slice_finds_its_row_in_the_database_of_its_run(
-    runs: dict[str, traceql.Trace], tmp_path: Path
+    runs: dict[str, traceql.Run], tmp_path: Path
 ) -> None:
     pair = pair_of(runs["base"], runs["new"])
     with written(pair, tmp_path) as tp:
@@ -284,7 +257,7 @@ def test_a_slice_finds_its_row_in_the_database_of_its_run(
         assert (row["ts"] + run.shift_ns, row["dur"], row["name"]) == (ts, dur, name)
 
 
-def test_export_says_what_is_align(runs: dict[str, traceql.Trace], tmp_path: Path) -> None:
+def test_export_says_what_is_aligned(runs: dict[str, traceql.Run], tmp_path: Path) -> None:
     base, new = runs["base"].path, runs["new"].path
     target = tmp_path / "both.pftrace"
     done = called("export", "perfetto", base, new, "--step", "0", "-o", target)
@@ -303,24 +276,22 @@ def test_export_says_what_is_align(runs: dict[str, traceql.Trace], tmp_path: Pat
 
 
 def test_mistakes_are_one_line_and_write_nothing(
-    runs: dict[str, traceql.Trace], tmp_path: Path
+    runs: dict[str, traceql.Run], tmp_path: Path
 ) -> None:
     base, new = runs["base"].path, runs["new"].path
-    for given in ("--raw", "--rank 0", "--layer 0 --step 0", "--finding 1"):
-        option, *_ = given.split()
-        refused = refusal("ui", base, new, *given.split(), status=2)
-        assert refused == f"Error: {option} is for one run; leave it out, or name only one"
+    refused = refusal("ui", base, new, "--rank", "0", status=2)
+    assert refused == "Error: --rank is for one run; leave it out, or name only one"
     target = tmp_path / "both.pftrace"
     to = ("-o", target)
     missing = tmp_path / "missing.duckdb"
     assert "does not exist" in refusal("export", "perfetto", base, missing, *to)
-    assert "no such file" in refusal("export", "perfetto", tmp_path / "no.json", new, *to)
     assert "no step 99" in refusal("export", "perfetto", base, new, "--step", "99", *to)
+    padded = ("export", "perfetto", base, runs["padded"].path, "--step", "0")
+    assert "has no prefill steps on rank 1; name another" in refusal(*padded, *to)
     assert "name a second run" in refusal("export", "perfetto", base, "--step", "0", status=2)
     (trace,) = runs["without steps"].sql("SELECT path FROM trace")
-    onto_itself = refusal(
-        "export", "perfetto", base, runs["without steps"].path, "-o", trace["path"]
-    )
+    no_steps = runs["without steps"].path
+    onto_itself = refusal("export", "perfetto", base, no_steps, "-o", trace["path"])
     assert onto_itself.endswith("is a trace of this run; name another file with -o")
     with the_port():
         assert "no step 99" in refusal("ui", base, new, "--step", "99")
