@@ -118,7 +118,7 @@ def test_compressed_packets_are_counted(tmp_path: Path) -> None:
 
 def compressed(content: bytes) -> bytes:
     """A trace of one packet, which is compressed."""
-    return Trace(packet=[TracePacket(compressed_packets=content)]).SerializeToString()
+    return bytes(Trace(packet=[TracePacket(compressed_packets=content)]).SerializeToString())
 
 
 @pytest.mark.parametrize(
