@@ -51,11 +51,6 @@ def tidy_up(notes: Path) -> None:
         sys.exit(1)
 
 
-def note_and_sleep(file: Path, text: str, seconds: float) -> None:
-    note(file, text)
-    time.sleep(seconds)
-
-
 def note_and_wait(file: Path, text: str, until: Path) -> None:
     """Runs until a file is there."""
     note(file, text)

@@ -86,15 +86,11 @@ def nvbandwidth(*tests: dict[str, Any], gpus: int = 2, **more: Any) -> dict[str,
     devices = [f"{n}: NVIDIA H200 (00000000:{0x18 + n:x}:00): (node0)" for n in range(gpus)]
     return {
         "nvbandwidth": {
-            "CUDA Runtime Version": 13000,
-            "Driver Version": "580.95.05",
-            "GPU Device list": devices,
-            "git_version": "v0.8",
-            "testcases": list(tests),
-            "version": "v0.8",
-            **more,
+            "CUDA Runtime Version": 13000, "Driver Version": "580.95.05",
+            "GPU Device list": devices, "git_version": "v0.8", "testcases": list(tests),
+            "version": "v0.8", **more,
         }
-    }
+    }  # fmt: skip
 
 
 def written(path: Path, document: object) -> Path:

@@ -77,17 +77,6 @@ def bursts() -> dict[str, Any]:
     return {**found, "started": started, "rests": rests}
 
 
-def copied_pairs() -> list[tuple[int, int, int]]:
-    """The pairs and sizes that are copied among three GPUs."""
-
-    def pair(source: Gpu, target: Gpu, size: int) -> list[tuple[int, int, int]]:
-        return [(source.number, target.number, size)]
-
-    set_all(measurements, _of_pair=pair)
-    found: Any = measurements.peer_copies([Gpu(0), Gpu(1), Gpu(2)])
-    return list(found)
-
-
 def one_device() -> dict[str, Any]:
     set_all(measurements, eager=by_host, _COPY_SIZES=(2**20,))
     set_all(measurements, eager=by_host, in_graph=by_host, LARGE=((64, 128, 32),))
@@ -134,10 +123,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         mp.spawn(group, args=(folder,), nprocs=2)
         rows = [json.loads(Path(folder, f"rows{rank}").read_text()) for rank in range(2)]
-    json.dump(
-        {**one_device(), "collectives": rows, "pairs": copied_pairs(), "bursts": bursts()},
-        sys.stdout,
-    )
+    json.dump({**one_device(), "collectives": rows, "bursts": bursts()}, sys.stdout)
 
 
 if __name__ == "__main__":

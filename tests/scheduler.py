@@ -12,23 +12,17 @@ _STEP_US = 100
 
 @dataclass(frozen=True)
 class Asked:
-    """A request.
-
-    Attributes:
-        cached: tokens of its prompt that the prefix cache has.
-        arrives: the iteration from which it can run.
-        drafts: what speculation adds in each iteration that generates: tokens that are tried, and
-            how many of them are right; in turn.
-        restarts: the number of generated tokens beyond which it starts again, because its keys and
-            values were given up for those of others in the next iteration; the prefix cache still
-            has its part.
-    """
+    """A request."""
 
     prompt: int
     output: int
-    cached: int = 0
-    arrives: int = 0
+    cached: int = 0  # tokens of its prompt that the prefix cache has
+    arrives: int = 0  # the iteration from which it can run
+    # In turn, tokens that speculation tries in an iteration that generates, and those of them that
+    # are right.
     drafts: Sequence[tuple[int, int]] = ((0, 0),)
+    # Beyond so many generated tokens it starts again: its keys and values gave way to those of
+    # others in the next iteration; the prefix cache still has its part.
     restarts: int | None = None
 
 
@@ -125,11 +119,8 @@ def scheduled(requests: dict[str, Asked], *, budget: int) -> Run:
 
 def annotation(parts: Iterable[Part], *, detailed: bool) -> str:
     """The name that vLLM gives to an iteration."""
-    kinds = [
-        [p for p in parts_ if p.is_context is wanted]
-        for parts_ in [list(parts)]
-        for wanted in (True, False)
-    ]
+    known = list(parts)
+    kinds = [[p for p in known if p.is_context is wanted] for wanted in (True, False)]
     plain = [f"{len(kind)}({sum(p.tokens for p in kind)})" for kind in kinds]
     if not detailed:
         return "execute_context_{}_generation_{}".format(*plain)
@@ -138,17 +129,11 @@ def annotation(parts: Iterable[Part], *, detailed: bool) -> str:
         f"sqsq{sum(p.tokens**2 for p in kind)}sqsk{sum(p.tokens * p.kv_tokens for p in kind)})"
         for kind in kinds
     ]
-    total = sum(p.tokens for kind in kinds for p in kind)
-    return "execute_{}_context_{}_generation_{}".format(total, *sums)
+    return "execute_{}_context_{}_generation_{}".format(sum(p.tokens for p in known), *sums)
 
 
 def recorded(
-    run: Run,
-    *,
-    skip: int = 0,
-    detailed: bool = False,
-    computed: bool = False,
-    prompts: bool = True,
+    run: Run, *, skip: int = 0, detailed: bool = False, computed: bool = False, prompts: bool = True
 ) -> Tables:
     """The tables of a recording that begins after `skip` iterations.
 
@@ -166,15 +151,16 @@ def recorded(
             launch(ts=ts + 1, correlation=number),
             kernel(
                 "reshape_and_cache_flash_kernel", ts=ts + 3, dur=1, correlation=number,
-                grid=[_padded(sum(p.tokens for p in parts.values())), 1, 1],
+                grid=[-(-sum(p.tokens for p in parts.values()) // 8) * 8, 1, 1],  # padded to 8
             ),
         ]  # fmt: skip
     tables = database(*events)
     tables.con.execute("UPDATE trace SET base_time_ns = 0")
     for number, parts in enumerate(run.iterations[skip:]):
+        tokens = {name: part.tokens for name, part in parts.items()}
+        before = {name: part.computed for name, part in parts.items()} if computed else None
         tables.con.execute(
-            "INSERT INTO run_iteration VALUES ('run', 0, ?, 0, ?, ?)",
-            [number, *_maps(parts, computed)],
+            "INSERT INTO run_iteration VALUES ('run', 0, ?, 0, ?, ?)", [number, tokens, before]
         )
     asked = [
         {
@@ -188,12 +174,3 @@ def recorded(
     metrics = json.dumps({"passes": {"profiled": {"requests": asked}}})
     tables.con.execute("INSERT INTO run_file VALUES ('run', '{}', ?)", [metrics])
     return tables
-
-
-def _padded(tokens: int) -> int:
-    return -(-tokens // 8) * 8
-
-
-def _maps(parts: Iteration, computed: bool) -> tuple[dict[str, int], dict[str, int] | None]:
-    before = {name: part.computed for name, part in parts.items()}
-    return {name: part.tokens for name, part in parts.items()}, before if computed else None

@@ -3,8 +3,8 @@
     python stand_in_vllm.py serve MODEL ... | bench serve ...
 
 The environment variable STAND_IN says what goes wrong, in words with commas between them:
-never-up, dies-at-start, cannot-load (the benchmarks), dies-at:BATCH (the server), fails-at:BATCH,
-hangs-at:BATCH, kills-at:BATCH (the process of the benchmarks), slow (a second for each point).
+dies-at-start, dies-at:BATCH (the server), fails-at:BATCH, hangs-at:BATCH, kills-at:BATCH (the
+process of the benchmarks), slow (a second for each point).
 Each start of a server, each import for benchmarks and each point is a line of the file that
 STAND_IN_LOG names.
 """
@@ -52,13 +52,10 @@ def value_of(words: list[str], flag: str, default: str = "") -> str:
 
 
 def serve(words: list[str]) -> None:
-    wrong = faults()
     note(f"serve {value_of(words, '--tensor-parallel-size', '1')}")
-    if "dies-at-start" in wrong:
+    if "dies-at-start" in faults():
         print("ValueError: the stand-in was told to die", file=sys.stderr)
         sys.exit(3)
-    if "never-up" in wrong:
-        time.sleep(3600)
     server = HTTPServer(("127.0.0.1", int(value_of(words, "--port"))), _Handler)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     server.serve_forever(0.01)
@@ -66,23 +63,16 @@ def serve(words: list[str]) -> None:
 
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self._answer()
-
-    def do_POST(self) -> None:
-        self._answer()
-        if self.path == "/die":
-            os._exit(9)
-
-    def _answer(self) -> None:
         self.send_response(200)
         self.end_headers()
 
+    def do_POST(self) -> None:
+        self.do_GET()
+        if self.path == "/die":
+            os._exit(9)
+
     def log_message(self, format: str, *args: object) -> None:
         pass
-
-
-def bench(words: list[str]) -> None:
-    (bench_latency if words[0] == "latency" else bench_serve)(words)
 
 
 def bench_latency(words: list[str]) -> None:
@@ -131,40 +121,32 @@ def result(requests: int, batch: int, prompt: int, output: int, seed: int) -> di
     duration = whole * requests / batch
     latencies = {"ttft": first, "tpot": gap, "itl": gap, "e2el": whole}
     return {
-        "num_prompts": requests,
-        "duration": duration,
-        "completed": requests,
-        "failed": 0,
-        "total_input_tokens": requests * prompt,
-        "total_output_tokens": requests * output,
+        "num_prompts": requests, "duration": duration, "completed": requests, "failed": 0,
+        "total_input_tokens": requests * prompt, "total_output_tokens": requests * output,
         "request_throughput": requests / duration,
         "output_throughput": requests * output / duration,
         "total_token_throughput": requests * (prompt + output) / duration,
-        "input_lens": [prompt] * requests,
-        "output_lens": [output] * requests,
-        "ttfts": [first] * requests,
-        "itls": [[gap] * (output - 1)] * requests,
-        "start_times": [time.perf_counter()] * requests,
-        "generated_texts": ["t1"] * requests,
+        "input_lens": [prompt] * requests, "output_lens": [output] * requests,
+        "ttfts": [first] * requests, "itls": [[gap] * (output - 1)] * requests,
+        "start_times": [time.perf_counter()] * requests, "generated_texts": ["t1"] * requests,
         "errors": [""] * requests,
     } | {
         f"{stat}_{name}_ms": 1e3 * seconds
         for name, seconds in latencies.items()
         for stat in ("mean", "median", "p90", "p99")
-    }
-
-
-_COMMANDS: dict[str, Callable[[list[str]], None]] = {"serve": serve, "bench": bench}
+    }  # fmt: skip
 
 
 def run() -> None:
-    _COMMANDS[sys.argv[1]](sys.argv[2:])
+    command, *words = sys.argv[1:]
+    if command == "serve":
+        serve(words)
+    else:
+        (bench_latency if words[0] == "latency" else bench_serve)(words)
 
 
 def load() -> Callable[[], None]:
     note("import")
-    if "cannot-load" in faults():
-        raise ImportError("the stand-in was told not to load")
     return run
 
 

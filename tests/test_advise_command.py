@@ -42,9 +42,8 @@ def loaded(run: str) -> Path:
     return databases.trace(run).path
 
 
-def rows(*arguments: str | Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(output(*arguments, "--format", "json"))
-    return found
+def rows(*arguments: str | Path) -> Any:
+    return json.loads(output(*arguments, "--format", "json"))
 
 
 def test_without_a_recording_it_says_floor_and_recommends_nothing_that_is_not_clear() -> None:
@@ -55,14 +54,10 @@ def test_without_a_recording_it_says_floor_and_recommends_nothing_that_is_not_cl
     assert not any(row["is_recommended"] for row in rows(*SHEET))
 
 
-def test_recording_makes_a_recommendation_with_its_error() -> None:
+def test_recording_makes_a_recommendation_with_its_error_and_intervals() -> None:
     lines = " ".join(output("advise", "--run", loaded(TP2), "--gpus", "2").split())
     assert lines.startswith("Run DP 2: ")
     assert "Predictions of the recorded decode steps are off by" in lines
-    assert "Nothing was recorded" not in lines
-
-
-def test_rows_have_their_interval_and_basis() -> None:
     found = rows("advise", "--run", loaded(TP2), "--gpus", "2")
     assert {row["layout"] for row in found} == {"TP 1", "TP 2", "PP 2", "DP 2"}
     for row in found:
@@ -97,33 +92,15 @@ def test_model_that_is_too_large_says_by_how_much() -> None:
     assert all(row["step_ns"] is None for row in found)
 
 
-def test_tensor_parallel_sizes_that_cannot_be_are_named() -> None:
-    lines = output("advise", "--model", "qwen3-8b", "--gpu", "h200", "--gpus", "4")
-    assert "vLLM cannot run TP 3: 32 heads cannot be divided by 3." in lines
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("--model", "qwen3-9b", "--gpu", "h200"), "did you mean 'qwen3-8b'"),
+def test_wrong_question_is_one_line() -> None:
+    h200, other = ("--gpu", "h200"), ("--run", loaded(TP2), "--model", "qwen3-32b")
+    for arguments, told in (
+        (("--model", "qwen3-9b", *h200), "did you mean 'qwen3-8b'"),
         (("--model", "qwen3-8b", "--gpu", "h300"), "no peaks of a GPU 'h300'; did you mean"),
-        (("--model", "qwen3-8b"), "no GPU is named; use --gpu"),
-        (("--gpu", "h200"), "no model is named; use --model"),
-        (("--model", "qwen3-8b", "--gpu", "h200", "--goal", "fast"), "cannot parse 'fast'"),
-        (
-            ("--model", "qwen3-8b", "--gpu", "h200", "--max-model-len", "100"),
-            "requests of 1,280 tokens are longer than --max-model-len 100",
-        ),
         (("--run", "missing.duckdb"), "missing.duckdb does not exist"),
-    ],
-)
-def test_wrong_question_is_one_line(arguments: tuple[str, ...], told: str) -> None:
-    assert told in refusal("advise", *arguments)
-
-
-def test_recording_of_another_model_is_refused() -> None:
-    told = refusal("advise", "--run", loaded(TP2), "--model", "qwen3-32b")
-    assert "is a recording of another model than qwen3-32b" in told
+        (other, "is a recording of another model than qwen3-32b"),
+    ):
+        assert told in refusal("advise", *arguments)
 
 
 def test_step_of_two_ranks_is_predicted_from_one_rank_within_15_percent() -> None:
@@ -149,18 +126,3 @@ def test_step_of_two_ranks_is_predicted_from_one_rank_within_15_percent() -> Non
     assert found is not None
     assert found.computing_ns + found.communication_ns == pytest.approx(measured["busy"], rel=0.15)
     assert found.ns == pytest.approx(measured["step"], rel=0.15)
-
-
-def test_recording_that_the_method_does_not_fit_decides_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def erring(evidence: RecordedTimes, *given: Any) -> None:
-        known(evidence, *given)
-        evidence.error_pct = 60.0
-
-    known = RecordedTimes.__init__
-    monkeypatch.setattr(RecordedTimes, "__init__", erring)
-    lines = output("advise", "--run", loaded(TP2), "--gpus", "2")
-    assert lines.startswith(
-        "No layout is recommended: predictions of the recorded steps are off by 60%"
-    )

@@ -49,15 +49,9 @@ def test_layouts_use_at_most_the_gpus_and_divide_the_heads() -> None:
     assert max(one.gpus for one in found) == 4
 
 
-@pytest.mark.parametrize(
-    ("layout", "told"),
-    [
-        (Layout(3), "32 heads cannot be divided by 3"),
-        (Layout(1, pp=37), "36 layers are fewer than 37 stages"),
-    ],
-)
-def test_impossible_layout_says_why(layout: Layout, told: str) -> None:
-    assert obstacle(DENSE.sizes, layout) == told
+def test_impossible_layout_says_why() -> None:
+    assert obstacle(DENSE.sizes, Layout(3)) == "32 heads cannot be divided by 3"
+    assert obstacle(DENSE.sizes, Layout(1, pp=37)) == "36 layers are fewer than 37 stages"
 
 
 def test_kv_heads_are_repeated_on_more_ranks_but_not_split_unevenly() -> None:
@@ -78,24 +72,16 @@ def test_experts_are_spread_only_where_a_model_has_them() -> None:
     assert obstacle(few, Layout(2, dp=2, ep=True)) == "2 experts are fewer than 4 ranks"
 
 
-def test_stages_share_the_layers_as_in_vllm() -> None:
-    assert stage_sizes(36, 2) == [18, 18]
-    assert stage_sizes(10, 4) == [2, 3, 3, 2]
-    assert stage_sizes(7, 3) == [2, 3, 2]
-
-
 def test_weights_are_the_parameters_times_two_bytes() -> None:
     # Those of the model card without the norms, which no product reads.
     norms = 36 * (2 * 4096 + 2 * 128) + 4096
     whole = 2 * (8_190_735_360 - norms)
     assert held(DENSE, Layout()).weight_bytes == whole
     assert held(DENSE, Layout(2)).weight_bytes == whole / 2
-
-
-@pytest.mark.parametrize(("tp", "gib"), [(1, 5.21), (2, 2.61)])
-def test_weights_are_those_that_vllm_logged(tp: int, gib: float) -> None:
-    """vLLM 0.25 on H200s, Qwen3-8B with 8 layers: "Model loading took 5.21 GiB" and 2.61 GiB."""
-    assert held(EIGHT_LAYERS, Layout(tp)).weight_bytes / GIB == pytest.approx(gib, rel=0.006)
+    # vLLM 0.25 on H200s, Qwen3-8B with 8 layers: "Model loading took 5.21 GiB" and 2.61 GiB.
+    for tp, gib in ((1, 5.21), (2, 2.61)):
+        logged = held(EIGHT_LAYERS, Layout(tp)).weight_bytes / GIB
+        assert logged == pytest.approx(gib, rel=0.006)
 
 
 def test_kv_cache_holds_keys_and_values_of_each_layer() -> None:
@@ -106,15 +92,13 @@ def test_kv_cache_holds_keys_and_values_of_each_layer() -> None:
     assert held(EXPERTS, Layout(8)).kv_bytes_per_token == 2 * 1 * 128 * 48 * 2
     # vLLM made 131,072 tokens of 2 GiB for each of two ranks of eight layers.
     assert held(EIGHT_LAYERS, Layout(2)).kv_bytes_per_token == 2 * GIB / 131_072
-
-
-def test_tokens_are_as_many_as_vllm_made_room_for() -> None:
-    """The run in examples/qwen3-8b-tp2-batch16 had 1,601,248 tokens on GPUs of 150.75 GB."""
+    # The run in examples/qwen3-8b-tp2-batch16 had 1,601,248 tokens on GPUs of 150.75 GB.
     found = held(DENSE, Layout(2), gpu_bytes=150_754_820_096, utilization=0.85)
     assert found.kv_tokens == pytest.approx(1_601_248, rel=0.01)
 
 
 def test_replicas_add_requests_and_stages_add_tokens() -> None:
+    assert [stage_sizes(*n) for n in ((10, 4), (7, 3))] == [[2, 3, 3, 2], [2, 3, 2]]  # as in vLLM
     alone = held(DENSE, Layout())
     assert held(DENSE, Layout(dp=3)).requests == 3 * alone.requests
     assert held(DENSE, Layout(dp=3)).kv_tokens == alone.kv_tokens
@@ -146,9 +130,6 @@ def test_unknown_model_is_not_guessed(tmp_path: Path) -> None:
     config: dict[str, Any] = {"model_type": "mamba", "num_hidden_layers": 4, "hidden_size": 64}
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(UnknownModel, match="model type mamba are not known, so nothing can be"):
-        model_named(str(tmp_path))
-    (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(UnknownModel, match=r"not the config\.json of a model"):
         model_named(str(tmp_path))
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(UnknownModel, match="cannot read the model configuration"):
@@ -191,12 +172,6 @@ def test_layouts_within_their_uncertainty_are_not_told_apart() -> None:
     assert tied_layouts([candidate(ONE, tpot_ms=10), candidate(TWO, tpot_ms=13)], latency) == []
 
 
-def test_fewest_gpus_are_told_apart_from_more() -> None:
-    found = ranked([candidate(FOUR, tokens_per_s=9000), candidate(ONE)], parsed_goal("min gpus"))
-    assert [one.layout for one in found] == [ONE, FOUR]
-    assert tied_layouts(found, parsed_goal("min gpus")) == []
-
-
 def test_what_cannot_be_chosen_comes_last_and_the_nearest_first() -> None:
     goal = parsed_goal("tpot < 20ms")
     far = replace(candidate(ONE, tpot_ms=90), why_not="tpot")
@@ -213,50 +188,39 @@ def test_limit_within_the_uncertainty_may_be_broken() -> None:
     assert uncertain_limits(predicted(ONE, tpot_ms=18), goal) == []
 
 
-@pytest.mark.parametrize(("kept", "broken", "tried"), [(32, 64, 48), (60, 64, None)])
+@pytest.mark.parametrize(
+    ("layout", "kept", "broken", "tried"),
+    [
+        (ONE, 32, 64, 48), (ONE, 60, 64, None),
+        (Layout(pp=3, dp=2), 12, 24, 9),  # of each replica; 18 in all: stages get whole batches
+    ],
+)  # fmt: skip
 def test_number_of_requests_is_narrowed_to_the_limit(
-    kept: int, broken: int, tried: int | None
+    layout: Layout, kept: int, broken: int, tried: int | None
 ) -> None:
     goal = parsed_goal("tpot < 20ms")
     found = [
-        replace(predicted(ONE, tpot_ms=10), requests=kept),
-        replace(predicted(ONE, tpot_ms=30), requests=broken),
+        replace(predicted(layout, tpot_ms=10), requests=kept),
+        replace(predicted(layout, tpot_ms=30), requests=broken),
     ]
     assert bisected_requests(found, goal) == tried
     assert bisected_requests(found[:1], goal) is None
     assert bisected_requests(found[1:], goal) is None
 
 
-def test_stages_get_whole_batches() -> None:
-    layout = Layout(pp=3, dp=2)
-    found = [
-        replace(predicted(layout, tpot_ms=10), requests=12),
-        replace(predicted(layout, tpot_ms=30), requests=24),
-    ]
-    assert bisected_requests(found, parsed_goal("tpot < 20ms")) == 9  # of each replica; 18 in all
-
-
 def test_limits_are_in_nanoseconds_whatever_their_unit() -> None:
     assert parsed_goal("tpot < 20ms, ttft < 0.5 s, min gpus") == Goal(
         "min gpus", {"tpot": 20e6, "ttft": 500e6}
     )
-    assert parsed_goal("TPOT<900us").limits == {"tpot": 900e3}
-
-
-def test_without_an_aim_throughput_counts() -> None:
-    assert parsed_goal("tpot < 20ms").aim == "max throughput"
+    assert parsed_goal("TPOT<900us") == Goal("max throughput", {"tpot": 900e3})
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("max thruput", "did you mean 'max throughput'"),
-        ("min latency", "'min latency'"),
-        ("tpto < 20ms", "did you mean 'tpot'"),
         ("tpot < 20", "no unit of time; use us, ms or s"),
-        ("tpot < 20 minutes", "no unit of time"),
         ("tpot 20ms", "cannot parse 'tpot 20ms'"),
-        ("", "cannot parse ''"),
         ("tpot < 20ms, tpot < 30ms", "limits tpot twice"),
         ("max throughput, min tpot", "two aims, max throughput and min tpot"),
     ],

@@ -56,9 +56,8 @@ def results(folder: Path, *points: WrittenPoint, **plan: Any) -> Path:
     return write_results(folder / "results", points, **plan)
 
 
-def rows(*arguments: str | Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(output("advise", *arguments, "--format", "json"))
-    return found
+def rows(*arguments: str | Path) -> Any:
+    return json.loads(output("advise", *arguments, "--format", "json"))
 
 
 def said(*arguments: str | Path) -> str:
@@ -85,21 +84,16 @@ def test_error_is_predicted_over_measured_less_one(tmp_path: Path) -> None:
     assert "TP 1 by 25% in the median, at worst 25% too high (1 point); TP 2 by 10.0%" in lines
 
 
-def batch(
-    requests: int, step_tokens: int, ns: Mapping[str, float], layout: Layout = ONE
-) -> tuple[float, float]:
+def batch(requests: int, step_tokens: int, ns: Mapping[str, float]) -> tuple[float, float]:
     evidence = Stated(ns)
     asked = Predictor(MODEL, evidence, evidence, lambda op, ranks, size: 0.0, Requests(100, 11))
-    found = batch_times(asked, layout, requests, step_tokens=step_tokens)
+    found = batch_times(asked, ONE, requests, step_tokens=step_tokens)
     assert found
     return found.ttft_ns, found.tpot_ns
 
 
-def test_batch_whose_prompts_fit_a_step_has_its_tokens_after_them() -> None:
+def test_median_request_of_a_batch_waits_for_prompts_that_do_not_fit_a_step() -> None:
     assert batch(4, 8192, {"qkv_proj": 1000.0}) == (1000, 1000)
-
-
-def test_median_request_of_a_batch_waits_for_prompts_before_and_after_its_first_token() -> None:
     # Two prompts a step: two requests have their first token after one step, two after two. The
     # first ones meet one more step of prompts in their ten further tokens.
     assert batch(4, 200, {"qkv_proj": 1000.0}) == pytest.approx((1500, 1000 + 0.5 * 1000 / 10))
@@ -156,7 +150,7 @@ def test_a_layout_that_was_not_measured_is_recommended_only_if_nothing_else_over
 
 @pytest.mark.parametrize(
     ("goal", "best"),
-    [("max throughput", "TP 2"), ("min gpus", "TP 1"), ("tpot < 7ms, max throughput", "TP 1")],
+    [("max throughput", "TP 2"), ("tpot < 7ms, max throughput", "TP 1")],
 )
 def test_the_best_that_was_measured_is_that_of_the_goal(
     goal: str, best: str, tmp_path: Path
@@ -176,11 +170,8 @@ def test_results_that_disagree_forbid_it(tmp_path: Path) -> None:
 
 
 def test_measured_numbers_stand_beside_the_predicted_ones(tmp_path: Path) -> None:
-    points = (
-        at_a_time(1, 8, 7.0),
-        at_a_time(1, 64, 14.0),
-        at_a_time(1, 256, 9.0, output_tokens=16),
-    )
+    loads = (1, 8, 7.0), (1, 64, 14.0)
+    points = (*(at_a_time(*one) for one in loads), at_a_time(1, 256, 9.0, output_tokens=16))
     row, *_ = rows("--results", results(tmp_path, *points), "--gpus", "1")
     # 256 requests are predicted; of those with as many tokens, 64 is the nearest.
     assert (row["measured_load"], row["measured_tpot_ns"]) == ("64 at a time", 14e6)
@@ -193,19 +184,13 @@ def test_measured_numbers_stand_beside_the_predicted_ones(tmp_path: Path) -> Non
         ({}, None),
         ({"arguments": {"enforce_eager": False, "max_model_len": 4096, "seed": 1}}, None),
         ({"arguments": {"quantization": "fp8"}}, "engine argument quantization"),
-        ({"arguments": {"enable_prefix_caching": True}}, "engine argument enable_prefix_caching"),
-        ({"arguments": {"speculative_config": {"method": "ngram"}}}, "engine argument speculative"),
         ({"environment": {"NCCL_ALGO": "Ring"}}, "environment variable NCCL_ALGO"),
         ({"environment": {"CUDA_VISIBLE_DEVICES": "0"}}, None),
         ({"gpu": "NVIDIA H100 80GB HBM3"}, "GPU NVIDIA H100 80GB HBM3"),
-        ({"gpu": None}, "GPU unknown"),
-        ({"model": "qwen3-32b"}, "model qwen3-32b"),
         ({"model": "Qwen3-8B"}, None),
         ({"in_flight": None}, "requests that arrive at a rate"),
         ({"tpot_ns": None}, "no TPOT"),
-        ({"requests": Requests(1024, 1)}, "no TPOT"),
         ({"arguments": {"max_num_seqs": 8}}, "more requests than fit at once"),
-        ({"requests": Requests(100_000, 256)}, "more requests than fit at once"),
     ],
 )
 def test_only_the_same_set_up_can_be_compared(changed: dict[str, Any], reason: str | None) -> None:
@@ -223,18 +208,10 @@ def test_results_without_a_comparable_point_are_no_evidence(tmp_path: Path) -> N
     assert all(row["measured_load"] is None for row in rows("--results", found, "--gpus", "2"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (
-            ("--model", "qwen3-32b"),
-            "has results of qwen3-8b, not of qwen3-32b; omit --results",
-        ),
-        (("--gpu", "b200"), "has results of NVIDIA H200, not of NVIDIA B200; omit --results"),
-    ],
-)
-def test_results_of_something_else_are_one_line(
-    arguments: tuple[str, ...], told: str, tmp_path: Path
-) -> None:
+def test_results_of_something_else_are_one_line(tmp_path: Path) -> None:
     found = results(tmp_path, at_a_time(1, 16, 8.0))
-    assert told in refusal("advise", "--results", found, *arguments)
+    for option, value, told in (
+        ("--model", "qwen3-32b", "has results of qwen3-8b, not of qwen3-32b; omit --results"),
+        ("--gpu", "b200", "has results of NVIDIA H200, not of NVIDIA B200; omit --results"),
+    ):
+        assert told in refusal("advise", "--results", found, option, value)

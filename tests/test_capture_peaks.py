@@ -27,9 +27,6 @@ def unknown_state() -> dict[str, int | None]:
     return {"sm_clock_mhz": None, "throttle_reasons": None}
 
 
-# --- timing ----------------------------------------------------------------------------------
-
-
 def clockwork(round_ns: Sequence[float], launches: int = 1) -> tuple[Rounds, list[int]]:
     """Work whose rounds take these times, the last one from then on; and the rounds started."""
     started: list[int] = []
@@ -47,7 +44,6 @@ def clockwork(round_ns: Sequence[float], launches: int = 1) -> tuple[Rounds, lis
     [
         (2_000.0, 1, 2000),  # 4 ms
         (200_000.0, 100, 20),
-        (1_000_000.0, 1, 20),
         (1_000_000.0, 10, 4),
         (10_000_000.0, 1, 2),  # no more than 20 ms
         (50_000_000.0, 2, 1),
@@ -70,38 +66,11 @@ def test_the_median_counts_and_the_first_round_does_not() -> None:
     assert (found["ns"], found["mad_ns"]) == (2e6, 1e6)
 
 
-def test_the_clock_is_read_while_the_gpu_works() -> None:
-    working = False
-    seen = []
-
-    def start(rounds: int) -> Callable[[], float]:
-        nonlocal working
-        working = True
-
-        def finish() -> float:
-            nonlocal working
-            working = False
-            return 1e6 * rounds
-
-        return finish
-
-    def state() -> dict[str, int | None]:
-        seen.append(working)
-        return {"sm_clock_mhz": 1000 + len(seen), "throttle_reasons": 4}
-
-    found = timed(Rounds(start, 1), state=state, heat_ns=3e6)
-    assert seen == [True] * 9
-    assert (found["sm_clock_mhz"], found["throttle_reasons"]) == (1005, 4)
-
-
-# --- the products of a model -----------------------------------------------------------------
-
-
 def shapes(config: dict[str, Any], tp: int = 1) -> dict[str, tuple[int, int]]:
     return {one.role: (one.k, one.n) for one in model_products(config, tp)}
 
 
-def test_products_of_a_dense_model_are_divided_among_the_ranks() -> None:
+def test_products_of_a_model_but_for_experts_are_divided_among_the_ranks() -> None:
     # Qwen3-8B: 32 heads and 8 KV heads of 128, 12,288 wide, 151,936 words.
     config = configuration("qwen3-8b")
     assert shapes(dict(config)) == {
@@ -113,51 +82,29 @@ def test_products_of_a_dense_model_are_divided_among_the_ranks() -> None:
         "gate_up_proj": (4096, 6144), "down_proj": (3072, 4096), "lm_head": (4096, 37984),
     }  # fmt: skip
     assert {one.dtype for one in model_products(config, 1)} == {"bf16"}
-
-
-def test_kv_heads_are_copied_and_experts_left_out() -> None:
-    # Qwen3-30B-A3B: 32 heads of 128 (not 2048 / 32), 4 KV heads, experts.
+    # Qwen3-30B-A3B: 32 heads of 128 (not 2048 / 32), 4 KV heads, which are copied, and experts.
     config = configuration("Qwen/Qwen3-30B-A3B")
     assert shapes(dict(config), 8) == {
         "qkv_proj": (2048, (4 + 2) * 128), "o_proj": (512, 2048), "lm_head": (2048, 18992)
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("model", "tp", "reason"),
-    [
-        ("nothing", 1, "nothing is neither a config.json, nor a model folder, nor a built-in"),
-        ("qwen3-8b", 3, "32 attention heads cannot be divided among 3 ranks; change --tp"),
-        ({"hidden_size": 64}, 1, "the model's config.json has no num_attention_heads"),
-        ([], 1, "is not the config.json of a model"),
-    ],
-)
-def test_a_model_that_cannot_be_divided_is_refused(
-    model: Any, tp: int, reason: str, tmp_path: Path
-) -> None:
+def test_a_model_that_cannot_be_divided_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFound, match="32 attention heads cannot be divided among 3 ranks"):
+        model_products(configuration("qwen3-8b"), 3)
     file = tmp_path / "config.json"
-    file.write_text(json.dumps(model))
-    name = model if isinstance(model, str) else str(file)
-    with pytest.raises(ModelNotFound, match=reason):
-        model_products(configuration(name), tp)
-
-
-# --- GPUs ------------------------------------------------------------------------------------
+    file.write_text('{"hidden_size": 64}')
+    with pytest.raises(ModelNotFound, match=r"the model's config.json has no num_attention_heads"):
+        model_products(configuration(str(file)), 1)
 
 
 def nvml(**gpu: Any) -> Any:
     """NVML on a machine with two equal GPUs, whose handles are their numbers."""
-
-    def by_uuid(name: str) -> int:
-        return {"GPU-a": 0, "GPU-b": 1}[name]
-
-    used = gpu.get("used", 600 * 2**20)
-    busy = gpu.get("busy", 0)
+    used, busy = gpu.get("used", 600 * 2**20), gpu.get("busy", 0)
     return SimpleNamespace(
         NVML_CLOCK_SM=1,
         nvmlDeviceGetCount=lambda: 2,
         nvmlDeviceGetHandleByIndex=lambda number: number,
-        nvmlDeviceGetHandleByUUID=by_uuid,
         nvmlDeviceGetComputeRunningProcesses=lambda _handle: gpu.get("processes", []),
         nvmlDeviceGetMemoryInfo=lambda _handle: SimpleNamespace(used=used),
         nvmlDeviceGetUtilizationRates=lambda _handle: SimpleNamespace(gpu=busy),
@@ -187,16 +134,12 @@ def test_a_gpu_that_others_use_is_refused(
         require_idle(gpus)
 
 
-# --- the command -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (["-o", "."], "traceql: . is a folder; name a file with -o"),
         (["-o", "no/peaks.json"], "traceql: there is no folder no; create it, or change -o"),
         (["--model", "none"], "traceql: none is neither a config.json, nor a model folder, nor"),
-        (["--model", "qwen3-8b", "--tp", "5"], "traceql: 32 attention heads cannot be divided"),
     ],
 )
 def test_what_cannot_be_measured_or_written_is_told_at_once(
@@ -212,11 +155,7 @@ def test_without_pytorch_the_command_says_where_to_run_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("capture.peaks.measure.util.find_spec", lambda _name: None)
-    said = refusal(*MEASURE)
-    assert said == (
-        "traceql: PyTorch is not installed here; "
-        "run this where it is, such as in vLLM's environment"
-    )
+    assert refusal(*MEASURE).startswith("traceql: PyTorch is not installed here; run this where")
 
 
 @pytest.mark.vllm
@@ -237,10 +176,6 @@ def test_measurements_run_on_a_cpu_and_can_be_loaded(tmp_path: Path) -> None:
     ]
     assert [one["kernel_ns"] for one in first] == [20] * 8 + [None] * 4
     assert [one["fastest_ns"] for one in first] == [15] * 8 + [None] * 4
-    assert found.pop("pairs") == [
-        [0, 1, 2**26], [0, 1, 2**28], [0, 1, 2**30], [0, 2, 2**28],
-        [1, 0, 2**28], [1, 2, 2**28], [2, 0, 2**28], [2, 1, 2**28],
-    ]  # fmt: skip
     assert [(one["op"], one["bytes"]) for one in found["memory"]] == [
         ("copy", 2**21), ("read", 2**20),
     ]  # fmt: skip

@@ -43,9 +43,6 @@ def stand_in(programs: Path, name: str, script: str) -> None:
     file.chmod(0o755)
 
 
-# --- what is refused before anything is started ----------------------------------------------
-
-
 def refusal(tool: str, *, world_size: int = 1, has_gpu: bool = True, **options: bool) -> str:
     with pytest.raises(CaptureError) as raised:
         PROFILERS[tool].require_possible(
@@ -55,7 +52,7 @@ def refusal(tool: str, *, world_size: int = 1, has_gpu: bool = True, **options: 
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_tool_that_is_not_installed_or_of_no_use_is_told(tool: str, programs: Path) -> None:
+def test_a_tool_that_is_not_installed_or_of_no_use_is_refused(tool: str, programs: Path) -> None:
     assert f"{tool} is not on PATH" in refusal(tool)
     stand_in(programs, tool, "exit 0")
     assert "needs an NVIDIA GPU" in refusal(tool, has_gpu=False)
@@ -69,21 +66,6 @@ def test_nsight_compute_refuses_ranks_that_wait_for_each_other(programs: Path) -
     assert "--memory" in refusal("ncu", memory=True)
     stand_in(programs, "nsys", "exit 0")
     PROFILERS["nsys"].require_possible(ProfilerOptions(memory=True), world_size=2, has_gpu=True)
-
-
-# --- what the tools are asked for ------------------------------------------------------------
-
-
-def test_nsight_systems_sees_inside_graphs_ranges_and_all_processes(tmp_path: Path) -> None:
-    words = PROFILERS["nsys"].command(ProfilerOptions(memory=True), tmp_path)
-    asked = dict(word.removeprefix("--").split("=", 1) for word in words[2:])
-    assert list(words[:2]) == ["nsys", "profile"]
-    assert asked["cuda-graph-trace"] == "node"
-    assert {"cuda", "nvtx"} <= set(asked["trace"].split(","))
-    assert asked["trace-fork-before-exec"] == asked["cuda-memory-usage"] == "true"
-    assert asked["capture-range"] == "cudaProfilerApi"
-    again = PROFILERS["nsys"].command(ProfilerOptions(), tmp_path, repeats=True)
-    assert "--capture-range-end=repeat" in again
 
 
 def test_modules_become_nvtx_ranges_where_a_tool_records(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,9 +92,6 @@ def test_modules_become_nvtx_ranges_where_a_tool_records(monkeypatch: pytest.Mon
     assert opened == ["module: model.layers.0.mlp"]
 
 
-# --- the engine process under a tool ---------------------------------------------------------
-
-
 def test_the_plan_and_the_answer_pass_through_the_tool(tmp_path: Path, programs: Path) -> None:
     """Without vLLM the engine process can only fail, but it must be heard to."""
     stand_in(programs, "nsys", f'touch {tmp_path / "began"}; shift 1; exec "$@"')
@@ -123,9 +102,6 @@ def test_the_plan_and_the_answer_pass_through_the_tool(tmp_path: Path, programs:
             plan, log, {"PATH": str(programs)}, lambda *_: None, launcher=["nsys", "profile"]
         )
     assert (tmp_path / "began").exists()
-
-
-# --- reports ---------------------------------------------------------------------------------
 
 
 def recorded(tmp_path: Path, profiler: Profiler, ranks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -139,11 +115,8 @@ def recorded(tmp_path: Path, profiler: Profiler, ranks: list[dict[str, Any]]) ->
 
 def processes(export: Path) -> list[int]:
     with closing(sqlite3.connect(export)) as con:
-        rows = con.execute(
-            "SELECT DISTINCT globalPid >> 24 & 16777215 FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE "
-            "ORDER BY 1"
-        )
-        return [pid for (pid,) in rows]
+        rows = con.execute("SELECT DISTINCT globalPid FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
+        return sorted(pid >> 24 & 0xFFFFFF for (pid,) in rows)
 
 
 @pytest.mark.slow
@@ -191,18 +164,14 @@ def test_the_counts_of_nsight_compute_become_a_table(tmp_path: Path, programs: P
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_report_that_the_tool_cannot_read_is_kept(
+def test_a_report_that_is_missing_is_an_error_and_one_that_cannot_be_read_is_kept(
     tool: str, tmp_path: Path, programs: Path
 ) -> None:
+    stand_in(programs, tool, "exit 0")
+    (tmp_path / "no" / ".scratch").mkdir(parents=True)
+    with pytest.raises(EngineFailed, match=rf"{tool} wrote no report; .*log\.txt"):
+        PROFILERS[tool].collect(tmp_path / "no", tmp_path / "no" / ".scratch", [{"rank": 0}])
     stand_in(programs, tool, "echo first >&2; echo 'no such section' >&2; exit 3")
     with pytest.raises(EngineFailed, match=r"failed \(no such section\)"):
         recorded(tmp_path, PROFILERS[tool], [{"rank": 0}])
     assert list((tmp_path / "run" / "traces").glob("profile.*-rep"))
-
-
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_tool_that_wrote_no_report_is_told(tool: str, tmp_path: Path, programs: Path) -> None:
-    stand_in(programs, tool, "exit 0")
-    (tmp_path / "run" / ".scratch").mkdir(parents=True)
-    with pytest.raises(EngineFailed, match=rf"{tool} wrote no report; .*log\.txt"):
-        PROFILERS[tool].collect(tmp_path / "run", tmp_path / "run" / ".scratch", [{"rank": 0}])

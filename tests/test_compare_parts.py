@@ -13,15 +13,7 @@ from hypothesis import strategies as st
 from traceql.runs.compare.kernel_matching import Aligned, aligned, stem
 from traceql.runs.compare.layer_changes import layer_changes
 from traceql.runs.compare.setup import Effect, differences
-from traceql.runs.compare.verdict import (
-    Judged,
-    Verdict,
-    holm,
-    interval_place,
-    judged,
-    p_value,
-    shift,
-)
+from traceql.runs.compare.verdict import Verdict, holm, interval_place, judged, p_value, shift
 
 _NAMES = st.sampled_from(["alpha_kernel", "beta_kernel", "gamma<int>", "void delta(int)"])
 _KERNELS = st.lists(st.tuples(_NAMES, st.integers(0, 1_000)), max_size=40)
@@ -32,8 +24,6 @@ _KERNELS = st.lists(st.tuples(_NAMES, st.integers(0, 1_000)), max_size=40)
     [
         ("void flash_fwd_kernel<128, true>(Params)", "void flash_fwd_kernel<64, false>(Params)"),
         ("nvjet_sm90_tst_128x8_64x12_4x1_v_bz_TNT", "nvjet_sm90_tst_128x16_64x11_4x1_v_bz_TNT"),
-        ("triton_red_fused_3", "triton_red_fused_17"),
-        ("Cijk_Alik_Bljk_BBS_BH_MT64x16", "Cijk_Alik_Bljk_BBS_BH_MT256x128"),
         ("void gemm<at::BFloat16, tile<4, 2>>(int, f<int>)", "void gemm<float>(int)"),
     ],
 )
@@ -46,7 +36,6 @@ def test_names_differ_in_more_than_templates_tiles_and_numbers(one: str, other: 
     [
         ("nvjet_sm90_tst_128x8_v_bz_TNT", "nvjet_sm90_tst_128x8_v_bz_splitK_TNT"),
         ("act_and_mul_kernel", "act_and_mul_quant_kernel"),
-        ("123", "456"),
     ],
 )
 def test_other_kernels_have_other_stems(one: str, other: str) -> None:
@@ -70,33 +59,16 @@ _PLACED = st.lists(st.integers(1, 1_000), min_size=3, max_size=20).flatmap(
 
 
 @given(_PLACED)
-def test_a_removed_kernel_is_gone_and_no_other(placed: tuple[list[int], int]) -> None:
-    times, place = placed
-    kernels = [(f"k{chr(97 + number)}", ns) for number, ns in enumerate(times)]
-    rows = aligned(kernels, kernels[:place] + kernels[place + 1 :])
-    changed = [row for row in rows if row.base != row.new]
-    name, ns = kernels[place]
-    assert changed == [Aligned((name,), (), 1, 0, ns, 0)]
-
-
-@given(_PLACED)
-def test_a_renamed_kernel_became_the_other_one(placed: tuple[list[int], int]) -> None:
-    times, place = placed
-    kernels = [(f"k{chr(97 + number)}", ns) for number, ns in enumerate(times)]
-    renamed = [("other", ns) if n == place else (name, ns) for n, (name, ns) in enumerate(kernels)]
-    changed = [row for row in aligned(kernels, renamed) if row.base != row.new]
-    name, ns = kernels[place]
-    assert changed == [Aligned((name,), ("other",), 1, 1, ns, ns)]
-
-
-@given(_PLACED)
-def test_a_split_kernel_became_its_parts(placed: tuple[list[int], int]) -> None:
+@pytest.mark.parametrize("parts", [(), ("other",), ("first", "second")])
+def test_a_kernel_that_is_removed_renamed_or_split_is_one_change(
+    parts: tuple[str, ...], placed: tuple[list[int], int]
+) -> None:
     times, place = placed
     kernels = [(f"k{chr(97 + number)}", ns) for number, ns in enumerate(times)]
     name, ns = kernels[place]
-    split = [*kernels[:place], ("first", ns), ("second", 3), *kernels[place + 1 :]]
-    changed = [row for row in aligned(kernels, split) if row.base != row.new]
-    assert changed == [Aligned((name,), ("first", "second"), 1, 2, ns, ns + 3)]
+    new = [*kernels[:place], *((part, 3) for part in parts), *kernels[place + 1 :]]
+    changed = [row for row in aligned(kernels, new) if row.base != row.new]
+    assert changed == [Aligned((name,), parts, 1, len(parts), ns, 3 * len(parts))]
 
 
 def test_repeated_changes_are_one_row() -> None:
@@ -123,70 +95,32 @@ def test_a_layer_that_moves_alone_is_named() -> None:
     assert (layer, base, new) == (5, 100, 200)
     assert moved == pytest.approx(1.0)
     assert found.usual == pytest.approx(0.01)
-
-
-def test_two_layers_are_too_few_to_tell_what_is_usual() -> None:
+    # Two layers are too few to say what is usual.
     assert layer_changes([("act", 0, 1.0, 2.0), ("act", 1, 1.0, 1.0)], 10) == []
 
 
-def _facts(base: dict[str, str], new: dict[str, str]) -> list[tuple[str, int, str, str]]:
-    sides = (("base", base), ("new", new))
-    return [(side, 0, name, value) for side, facts in sides for name, value in facts.items()]
-
-
 def _effects(base: dict[str, str], new: dict[str, str], *accepted: str) -> dict[str, Effect]:
-    found = differences(_facts(base, new), accepted=accepted)
-    return {one.name: one.effect for one in found}
+    facts = [
+        (side, 0, name, value)
+        for side, known in (("base", base), ("new", new))
+        for name, value in known.items()
+    ]
+    return {one.name: one.effect for one in differences(facts, accepted=accepted)}
 
 
-def test_another_gpu_forbids_and_another_driver_is_noted() -> None:
-    base = {"gpu.name": "H100", "gpu.driver": "1", "version.vllm": "1"}
-    new = {"gpu.name": "H200", "gpu.driver": "2", "version.vllm": "1"}
+def test_another_gpu_forbids_unless_accepted_and_another_driver_is_noted() -> None:
+    base = {"gpu.name": "H100", "gpu.driver": "1", "engine.max_num_seqs": "8"}
+    new = {"gpu.name": "H200", "gpu.driver": "2"}
     assert _effects(base, new) == {"gpu.name": Effect.FORBIDS, "gpu.driver": Effect.NOTES}
     assert _effects(base, new, "gpu") == {"gpu.name": Effect.NOTES, "gpu.driver": Effect.NOTES}
-
-
-def test_a_name_accepts_itself_and_what_is_below_it_only() -> None:
-    base, new = {"parallel.tp": "1"}, {"parallel.tp": "2"}
-    assert _effects(base, new, "parallel")["parallel.tp"] is Effect.NOTES
-    assert _effects(base, new, "para")["parallel.tp"] is Effect.FORBIDS
-
-
-def test_another_parallelism_is_accepted_with_the_ranks_that_it_has() -> None:
     base = {"parallel.tp": "1", "ranks.world_size": "1", "ranks.loaded": "0"}
     new = {"parallel.tp": "2", "ranks.world_size": "2", "ranks.loaded": "0,1"}
     assert set(_effects(base, new, "parallel").values()) == {Effect.NOTES}
-
-
-def test_clocks_within_one_percent_are_alike() -> None:
+    assert _effects(base, new, "para")["parallel.tp"] is Effect.FORBIDS
+    # Clocks within one percent are alike.
     assert _effects({"clock.sm_mhz": "1980"}, {"clock.sm_mhz": "1965"}) == {}
     found = _effects({"clock.sm_mhz": "1980"}, {"clock.sm_mhz": "1755"})
     assert found == {"clock.sm_mhz": Effect.WARNS}
-
-
-def test_what_a_plain_trace_does_not_tell_is_no_difference() -> None:
-    assert _effects({"engine.max_num_seqs": "8", "gpu.name": "H200"}, {"gpu.name": "H200"}) == {}
-
-
-_FIVE = (100.0, 101.0, 99.0, 100.5, 99.5)
-
-
-@pytest.mark.parametrize(
-    ("factor", "verdict"),
-    [(1.0, Verdict.NO_CHANGE), (1.05, Verdict.SLOWER), (1 / 1.05, Verdict.FASTER)],
-)
-def test_verdicts_of_five_steady_runs(factor: float, verdict: Verdict) -> None:
-    threshold = 0.02
-    told = judged(_FIVE, [factor * ns for ns in _FIVE], whole=100, threshold=threshold)
-    assert told.verdict is verdict
-
-
-SOME = settings(max_examples=60, deadline=None)
-VALUES = st.floats(0.5, 2, allow_nan=False)
-RUNS = st.lists(VALUES, min_size=4, max_size=7)
-
-
-# --- against enumeration ---------------------------------------------------------------------
 
 
 def pairs_above(base: tuple[float, ...], new: tuple[float, ...]) -> Fraction:
@@ -231,11 +165,6 @@ def test_places_of_intervals_are_those_of_the_tables() -> None:
     assert [interval_place(3, 3), interval_place(3, 20), interval_place(1, 1)] == [None, None, None]
 
 
-def test_the_least_p_of_each_number_of_runs() -> None:
-    least = {n: p_value([1.0] * n, [2.0] * n) for n in (3, 4, 5)}
-    assert least == {3: pytest.approx(0.1), 4: pytest.approx(2 / 70), 5: pytest.approx(2 / 252)}
-
-
 def test_a_shift_is_the_median_of_all_ratios() -> None:
     base, new = [1.0, 2.0, 4.0, 5.0], [3.0, 6.0, 7.0, 8.0, 9.0]
     ratios = sorted(after / before for before, after in product(base, new))
@@ -251,16 +180,9 @@ def test_a_shift_is_the_median_of_all_ratios() -> None:
 def test_values_without_a_logarithm_are_subtracted() -> None:
     found = shift([0.0, 0.0, 1.0, 2.0], [5.0, 5.0, 6.0, 7.0])
     assert (found.is_ratio, found.estimate, found.low, found.high) == (False, 5.0, 3.0, 7.0)
-
-
-def test_few_runs_have_a_difference_and_no_interval() -> None:
-    assert vars(shift([2.0], [3.0])) == {
-        "estimate": pytest.approx(0.5), "low": None, "high": None, "p": None, "is_ratio": True,
-    }  # fmt: skip
-    assert shift([2.0] * 9, [3.0] * 3).low is None
-
-
-# --- ties ------------------------------------------------------------------------------------
+    few = shift([2.0] * 9, [3.0] * 3)
+    assert (few.low, few.high) == (None, None)
+    assert few.estimate == pytest.approx(0.5)
 
 
 def test_equal_runs_do_not_differ() -> None:
@@ -276,10 +198,10 @@ def test_ties_make_p_greater_rather_than_less() -> None:
     assert p_value(base, [5.5, *new[1:]]) == pytest.approx(2 * 1 / comb(10, 5))
 
 
-# --- properties ------------------------------------------------------------------------------
+RUNS = st.lists(st.floats(0.5, 2, allow_nan=False), min_size=4, max_size=7)
 
 
-@SOME
+@settings(max_examples=60, deadline=None)
 @given(RUNS, RUNS)
 def test_the_estimate_is_in_its_interval_which_leaves_out_0_only_where_p_is_small(
     base: list[float], new: list[float]
@@ -293,9 +215,6 @@ def test_the_estimate_is_in_its_interval_which_leaves_out_0_only_where_p_is_smal
         assert found.p <= 0.05
 
 
-# --- Holm ------------------------------------------------------------------------------------
-
-
 def test_holm_by_hand() -> None:
     # Limits in the order of p: 0.05/4, 0.05/3, 0.05/2, 0.05/1.
     told = holm({"a": 0.03, "b": 0.001, "c": 0.0166, "d": 0.04, "unknown": None})
@@ -305,20 +224,11 @@ def test_holm_by_hand() -> None:
     assert all(holm({"a": 0.0125, "b": 0.0166, "c": 0.025, "d": 0.05}).values())
 
 
-# --- verdicts --------------------------------------------------------------------------------
-
-
-def verdict(new: list[float], *, threshold: float = 0.01) -> Judged:
-    return judged([1.000, 1.001, 1.002, 1.003, 1.004], new, whole=1, threshold=threshold)
-
-
 @pytest.mark.parametrize(
     ("factor", "threshold", "expected"),
     [
         (1.05, 0.01, Verdict.SLOWER),
         (0.95, 0.01, Verdict.FASTER),
-        (1.001, 0.01, Verdict.NO_CHANGE),
-        (1.011, 0.02, Verdict.NO_CHANGE),
         (1.03, 0.02, Verdict.SLOWER),
         (1.0195, 0.02, Verdict.INCONCLUSIVE),  # real, but it may be above the threshold or below
     ],
@@ -326,12 +236,12 @@ def verdict(new: list[float], *, threshold: float = 0.01) -> Judged:
 def test_a_change_counts_if_it_is_sure_and_large(
     factor: float, threshold: float, expected: Verdict
 ) -> None:
-    new = [factor * value for value in (1.000, 1.001, 1.002, 1.003, 1.004)]
-    assert verdict(new, threshold=threshold).verdict is expected
+    base = (1.000, 1.001, 1.002, 1.003, 1.004)
+    found = judged(base, [factor * value for value in base], whole=1, threshold=threshold)
+    assert found.verdict is expected
 
 
 def test_simulated_repeats_are_seldom_called_slower_without_a_change_and_mostly_with_one() -> None:
-    """benchmarks/compare_statistics.py does this with steps and strata, and more pairs."""
     rng = np.random.default_rng(7)
     told: dict[float, list[Verdict]] = {0.0: [], 0.03: []}
     for change, verdicts in told.items():
@@ -339,6 +249,5 @@ def test_simulated_repeats_are_seldom_called_slower_without_a_change_and_mostly_
             base = np.exp(rng.normal(0, 0.01, 5))
             new = (1 + change) * np.exp(rng.normal(0, 0.01, 5))
             verdicts.append(judged(list(base), list(new), whole=1.0).verdict)
-    assert told[0.0].count(Verdict.SLOWER) / 200 <= 0.05
-    assert told[0.0].count(Verdict.FASTER) / 200 <= 0.05
+    assert max(told[0.0].count(one) for one in (Verdict.SLOWER, Verdict.FASTER)) / 200 <= 0.05
     assert told[0.03].count(Verdict.SLOWER) / 200 >= 0.9

@@ -5,34 +5,20 @@ from typing import Any
 
 import pytest
 from command_line import called
-from comparisons import change
-from gates import outcome
-from repeats import saved
-from scaled_runs import run, scaled
+from repeats import change, outcome, saved, side
 
 from traceql.database.terminology import terminology
 from traceql.runs.compare import Comparison
 from traceql.runs.compare.sentences import roots
-from traceql.runs.compare.sides import RunProfile
 from traceql.runs.gate.outcome import Verdict
 
 ONE_OF_TWO = "qwen3-8b-tp2-serving"  # rank 0 alone is bundled
-STEADY = (1.0, 0.998, 1.001, 1.003, 0.997)
 REASON = "it includes waiting for ranks that are not loaded"
-
-
-def side(slower: float = 1.0) -> list[RunProfile]:
-    """Repeats of a recording of which one rank is loaded."""
-    real = run(ONE_OF_TWO)
-    return [
-        RunProfile(f"run{n} {slower}", real.database, scaled(real.profile, factor * slower))
-        for n, factor in enumerate(STEADY)
-    ]
 
 
 @pytest.mark.slow
 def test_work_that_includes_waiting_has_no_verdict() -> None:
-    with Comparison(side(), side(1.5)) as comparison:
+    with Comparison(side(of=ONE_OF_TWO), side(of=ONE_OF_TWO, slower=1.5)) as comparison:
         for metric in ("busy", "attn_allreduce", "embed"):
             row = change(comparison, "decode", metric)
             assert (row["verdict"], row["reason"]) == ("not comparable", REASON)
@@ -42,16 +28,17 @@ def test_work_that_includes_waiting_has_no_verdict() -> None:
 
 @pytest.mark.slow
 def test_a_gate_says_what_is_unknown_without_the_other_ranks() -> None:
-    found = outcome(side(), side(1.5), "decode.exposed_transfer > 5%")
+    base, new = side(of=ONE_OF_TWO), side(of=ONE_OF_TWO, slower=1.5)
+    found = outcome(base, new, "decode.exposed_transfer > 5%")
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert found.reason.endswith("exposed_transfer is unknown; use exposed_comm")
-    assert outcome(side(), side(1.5), "decode.busy > 5%").reason == REASON
-    assert outcome(side(), side(1.5), "decode.exposed_comm > 5%").verdict is Verdict.REGRESSION
+    assert outcome(base, new, "decode.busy > 5%").reason == REASON
+    assert outcome(base, new, "decode.exposed_comm > 5%").verdict is Verdict.REGRESSION
 
 
 @pytest.mark.slow
 def test_the_screen_says_why_the_work_is_not_compared(tmp_path: Path) -> None:
-    folders = [saved(tmp_path / str(slower), side(slower)) for slower in (1.0, 1.5)]
+    folders = [saved(tmp_path / str(by), side(of=ONE_OF_TWO, slower=by)) for by in (1.0, 1.5)]
     screen = " ".join(called("diff", *folders).stdout.decode().split())
     assert "the work of the GPU includes waiting for ranks that are not loaded; load the" in screen
 

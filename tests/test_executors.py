@@ -34,13 +34,7 @@ def all_ended(*started: Task, jobs: int = 2) -> dict[str, TaskResult]:
 
 def test_each_task_is_told_once_with_what_it_returned() -> None:
     found = all_ended(*(task(partial(tasks.double, n), str(n)) for n in range(5)))
-    assert {name: one.value for name, one in found.items()} == {
-        "0": 0,
-        "1": 2,
-        "2": 4,
-        "3": 6,
-        "4": 8,
-    }
+    assert {name: one.value for name, one in found.items()} == {str(n): 2 * n for n in range(5)}
 
 
 @pytest.mark.slow
@@ -58,14 +52,11 @@ def test_what_a_task_raises_comes_back_and_ends_no_other() -> None:
 
 
 @pytest.mark.slow
-def test_a_task_whose_process_died_runs_once_more_alone(tmp_path: Path) -> None:
-    notes = tmp_path / "notes"
+def test_a_task_whose_process_died_runs_once_more_alone_and_is_then_lost(tmp_path: Path) -> None:
+    notes = tmp_path / "once"
     found = all_ended(task(partial(tasks.die, notes, times=1), "died"))
     assert found["died"].value == "alive"
     assert len(set(notes.read_text().split())) == 2
-
-
-def test_a_task_whose_process_dies_again_is_lost(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     found = all_ended(
         task(partial(tasks.die, notes), "dies"), task(partial(tasks.double, 1), "good")
@@ -85,13 +76,6 @@ def test_a_task_that_takes_too_long_is_given_up() -> None:
     assert time.monotonic() - began < 30
     assert found["good"].value == 2
     assert str(found["slow"].error) == "it did not finish in 2 s; increase --timeout"
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 _DRIVER = """
@@ -120,7 +104,7 @@ def test_tasks_end_with_the_process_that_started_them(
         [sys.executable, str(script), str(Path(__file__).parent), str(notes)],
         preexec_fn=hears_ctrl_c,
     )
-    wait_for(notes.exists)
+    tasks.wait_until(notes.exists)
     children = psutil.Process(driver.pid).children(recursive=True)
     driver.send_signal(number)
     driver.wait(30)

@@ -72,20 +72,14 @@ def write_telemetry(folder: Path, points: Sequence[WrittenPoint], *, watts: int,
     for one in points:
         samples = [
             {
-                "unix_ns": BEGIN_UNIX_NS + number * 10**8,
-                "gpu": gpu,
-                "uuid": f"GPU-{gpu}",
-                "utilization_pct": 99,
-                "memory_used_bytes": used,
-                "temperature_c": 60,
-                "power_mw": watts * 1000,
-                "sm_clock_mhz": 1980,
-                "throttle_reasons": 0x4 if number < 3 else 0,
-                "energy_mj": watts * 100 * number,
+                "unix_ns": BEGIN_UNIX_NS + number * 10**8, "gpu": gpu, "uuid": f"GPU-{gpu}",
+                "utilization_pct": 99, "memory_used_bytes": used, "temperature_c": 60,
+                "power_mw": watts * 1000, "sm_clock_mhz": 1980,
+                "throttle_reasons": 0x4 if number < 3 else 0, "energy_mj": watts * 100 * number,
             }
             for number in range(11)
             for gpu in range(one.tp)
-        ]
+        ]  # fmt: skip
         for number in range(1, len(one.said) + 1):
             place = folder / "points" / one.path / f"repeat-{number}"
             pq.write_table(pa.Table.from_pylist(samples), place / "telemetry.parquet")
@@ -102,9 +96,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Experiment]:
         for tp, load, n in ((tp, load, n) for tp in (1, 2) for load in (1, 4) for n in FIVE)
     ]
     points = [
-        WrittenPoint(said[start : start + 5], tp=tp, concurrency=load, prompt_tokens=prompt)
-        for start, (tp, load) in enumerate(((1, 1), (1, 4), (2, 1), (2, 4)))
-        for start in [5 * start]
+        WrittenPoint(said[5 * n : 5 * n + 5], tp=tp, concurrency=load, prompt_tokens=prompt)
+        for n, (tp, load) in enumerate(((1, 1), (1, 4), (2, 1), (2, 4)))
         for prompt in PROMPTS
     ]
     lost = [
@@ -118,7 +111,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Experiment]:
 
 
 @pytest.mark.parametrize("name", experiment_queries())
-def test_a_head_describes_its_statement(results: Experiment, name: str) -> None:
+def test_heads_describe_statements_and_every_allowed_value_works(
+    results: Experiment, name: str
+) -> None:
     query = experiment_queries()[name]
     (statement,) = duckdb.extract_statements(query.sql)
     assert statement.named_parameters == {p.name for p in query.head.parameters}
@@ -126,12 +121,6 @@ def test_a_head_describes_its_statement(results: Experiment, name: str) -> None:
     assert [(row["column_name"], row["column_type"]) for row in described] == [
         (column.name, column.type) for column in query.head.columns
     ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", experiment_queries())
-def test_every_allowed_value_has_an_answer_and_a_chart(results: Experiment, name: str) -> None:
-    query = experiment_queries()[name]
     values = [{p.name: value} for p in query.head.parameters for value in p.values]
     for given in [{}, *values]:
         found = results.run(name, **given)
@@ -188,12 +177,10 @@ def test_a_point_that_is_off_the_curve_is_named_with_its_distance(tmp_path: Path
     assert fit["worst_error_pct"] > 1
 
 
-def shown(
-    step_ms: float, rate: float, *, spread: float = 0.001, repeats: int = 5, **where: Any
-) -> WrittenPoint:
+def shown(step_ms: float, rate: float, *, spread: float = 0.001, **where: Any) -> WrittenPoint:
     said = [
         latencies(tpot=step_ms * (1 + n * spread)) | {"output_throughput": rate * (1 + n * spread)}
-        for n in FIVE[:repeats]
+        for n in FIVE
     ]
     return WrittenPoint(said, **where)
 
@@ -223,14 +210,12 @@ def test_a_point_is_dominated_or_on_the_front_only_if_its_interval_is(tmp_path: 
     assert (first["gpu_low"], first["gpu_high"]) == pytest.approx((99.8, 100.2))
 
 
-def steady(step_ms: float, rate: float = 1.0, repeats: int = 4, **where: Any) -> WrittenPoint:
+def steady(step_ms: float, rate: float = 1.0, **where: Any) -> WrittenPoint:
     """Repeats without any noise, whose interval is one number."""
-    said = latencies(tpot=step_ms) | {"output_throughput": rate}
-    return WrittenPoint([said] * repeats, **where)
+    return shown(step_ms, rate, spread=0.0, **where)
 
 
-@pytest.mark.parametrize("serial", [0.0, 0.05, 0.2, 1.0])
-@pytest.mark.parametrize("base", [1, 2])
+@pytest.mark.parametrize(("serial", "base"), [(0.0, 1), (0.05, 2), (1.0, 1)])
 def test_the_serial_share_is_that_of_amdahls_law(tmp_path: Path, serial: float, base: int) -> None:
     times = {gpus: 10 * (serial + (1 - serial) / gpus) for gpus in (base, 4, 8)}
     with opened(tmp_path, [steady(ms, tp=n, batch=8) for n, ms in times.items()]) as found:
@@ -242,21 +227,6 @@ def test_the_serial_share_is_that_of_amdahls_law(tmp_path: Path, serial: float, 
         assert row["efficiency_pct"] == pytest.approx(100 * speedup / row["gpus"])
         assert row["serial_pct"] == pytest.approx(100 * serial, abs=1e-9)
         assert row["low_pct"] == row["efficiency_pct"] == row["high_pct"]
-
-
-def test_an_interval_of_the_serial_share_is_that_of_the_ratio_turned_round(tmp_path: Path) -> None:
-    points = [
-        WrittenPoint([latencies(tpot=ms * (1 + n / 100)) for n in FIVE], tp=tp, batch=1)
-        for tp, ms in ((1, 10.0), (2, 6.0))
-    ]
-    with opened(tmp_path, points) as found:
-        (row,) = found.run("scaling")
-    assert row["ratio_low"] < row["ratio"] < row["ratio_high"]
-    for share, ratio in (("serial_low_pct", "ratio_high"), ("serial_high_pct", "ratio_low")):
-        assert row[share] == pytest.approx(100 * (1 / row[ratio] - 1 / 2) / (1 - 1 / 2))
-    assert (row["low_pct"], row["high_pct"]) == pytest.approx(
-        (50 * row["ratio_low"], 50 * row["ratio_high"])
-    )
 
 
 def test_weak_scaling_keeps_the_load_per_gpu(tmp_path: Path) -> None:
@@ -294,13 +264,9 @@ def test_an_engine_is_saturated_where_more_load_only_waits(tmp_path: Path) -> No
         rows = found.run("saturation").rows()
         wider = found.run("saturation", margin_pct=10).rows()
     assert [(row["prompt_tokens"], row["in_flight"], row["saturated"]) for row in rows] == [
-        (128, 1, None),
-        (128, 8, "no"),
-        (128, 64, "yes"),
-        (1024, 1, None),
-        (1024, 8, "undecided"),
-        (1024, 64, "undecided"),
-    ]
+        (128, 1, None), (128, 8, "no"), (128, 64, "yes"),
+        (1024, 1, None), (1024, 8, "undecided"), (1024, 64, "undecided"),
+    ]  # fmt: skip
     assert [row["saturated"] for row in wider][-1] == "yes"
     assert [row["gain_pct"] for row in rows[:3]] == [None, *map(pytest.approx, (600, 1))]
     assert [row["load_gain_pct"] for row in rows[:3]] == [None, 700, 700]
@@ -334,9 +300,8 @@ def test_the_ledger_adds_up_and_failures_are_what_it_lacks(results: Experiment) 
     assert one["adds_up"] is two["adds_up"] is True
     rows = [(r["status"], r["reason"], r["points"], r["repeats"]) for r in results.run("failures")]
     assert rows == [
-        ("failed", "out of GPU memory", 1, 5),
-        ("left out", "more than max_num_seqs", 1, None),
-    ]
+        ("failed", "out of GPU memory", 1, 5), ("left out", "more than max_num_seqs", 1, None),
+    ]  # fmt: skip
     each = results.run("failures", each=True).rows()
     assert [row["repeat"] for row in each] == ["1", "2", "3", "4", "5", None]
 
@@ -353,10 +318,10 @@ def test_what_was_not_run_yet_is_missing_and_a_log_tells_its_error(tmp_path: Pat
         (ledger,) = found.run("ledger")
         rows = found.run("failures").rows()
     assert (ledger["planned"], ledger["complete"], ledger["failed"], ledger["missing"]) == (
-        10, 4, 1, 5,
+        10, 5, 1, 4,
     )  # fmt: skip
     assert [(row["status"], row["points"], row["repeats"]) for row in rows] == [
-        ("failed", 1, 1), ("missing", 2, 5),
+        ("failed", 1, 1), ("missing", 1, 4),
     ]  # fmt: skip
     assert rows[0]["log_line"] == "torch.OutOfMemoryError: CUDA out of memory"
 
@@ -370,7 +335,7 @@ def test_a_fact_in_which_repeats_differ_is_named(tmp_path: Path) -> None:
     with experiment(folder) as found:
         rows = found.run("setup").rows()
     hosts = [(r["value"], r["repeats"], r["differs"]) for r in rows if r["fact"] == "host"]
-    assert hosts == [("node", 3, True), ("other", 1, True)]
+    assert hosts == [("node", 4, True), ("other", 1, True)]
     assert {row["fact"] for row in rows if row["differs"]} == {"host"}
     assert {row["fact"]: row["value"] for row in rows}["gpu"] == "NVIDIA H200"
 
@@ -387,11 +352,10 @@ def test_the_numbers_of_vllm_bench_are_in_the_database_as_they_are(tmp_path: Pat
         "request_throughput": ("requests_per_second", 12.5),
         "request_goodput": ("good_requests_per_second", 11.25),
         "output_throughput": ("output_tokens_per_second", 1600.75),
-        "total_token_throughput": ("tokens_per_second", 3201.5),
-        "completed": ("requests", 64),
+        "total_token_throughput": ("tokens_per_second", 3201.5), "completed": ("requests", 64),
         "total_input_tokens": ("input_tokens", 8192),
         "total_output_tokens": ("output_tokens", 8190),
-    }
+    }  # fmt: skip
     said = times | {key: value for key, (_, value) in totals.items()} | {"duration": 5.125}
     with opened(tmp_path, [WrittenPoint([said], batch=64)]) as found:
         rows = found.sql("FROM measurement").rows()

@@ -162,12 +162,8 @@ def test_bubbles_are_those_of_stages_and_unknown_if_one_is_missing(tmp_path: Pat
     ]  # fmt: skip
     with written(tmp_path, points, profile_bubble=rows) as opened:
         first, last, *unknown = opened.run("pp.bubble").rows()
-    assert (first["stage"], first["ranks"], first["bubble_pct"], first["ideal_pct"]) == (
-        0,
-        2,
-        55,
-        25,
-    )
+    assert (first["stage"], first["ranks"]) == (0, 2)
+    assert (first["bubble_pct"], first["ideal_pct"]) == (55, 25)
     assert (last["bubble_pct"], last["computing_pct"], last["neither_pct"]) == (35, 60, 5)
     assert (first["computing_ratio"], last["computing_ratio"]) == pytest.approx((2 / 3, 4 / 3))
     assert first["imbalance"] == last["imbalance"] == pytest.approx(60 / 45)

@@ -12,13 +12,13 @@ import yaml
 from command_line import called
 from experiment_runs import use_stand_in
 
-from capture.errors import ModelNotFound, PlanInvalid
+from capture.errors import PlanInvalid
 from capture.experiment import runner
 from capture.experiment.feasibility import Feasibility, read_model_config
 from capture.experiment.plan import Plan, plan_schema
 from capture.experiment.plan_document import Override, parse_set, parse_sweep, presets, read_plan
-from capture.experiment.points import PROFILED, Point, blocks, points_of
-from capture.models import built_in_config, require_model
+from capture.experiment.points import PROFILED, blocks, points_of
+from capture.models import built_in_config
 from capture.versions import InstalledVllm
 from traceql.cli.commands import weight_bytes
 
@@ -30,46 +30,24 @@ def plan_of(text: str, tmp_path: Path) -> Plan:
     return read_plan(tmp_path / "plan.yaml")
 
 
-def allowed(_point: Point) -> None:
-    return None
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("model: x\ngrid:\n  batch: [1, a]\n", "line 3: grid.batch[1]: expected int, got str"),
-        (
-            "model: x\ngrid:\n  batchs: 1\n",
-            "line 3: there is no key 'grid.batchs'; did you mean 'b",
-        ),
+        ("model: x\ngrid:\n  batchs: 1\n", "line 3: there is no key 'grid.batchs'; did you mean"),
         ("model: x\nbatch: 1\n", "line 2: there is no key 'batch'; it belongs under grid:"),
-        ("model: x\nxyz: 1\n", "line 2: there is no key 'xyz'; there are model, name,"),
         ("model: x\nmodel: y\n", "line 2: 'model' is already set in line 1"),
         ("model: x\nrepeats: 0\n", "line 2: repeats: expected int >= 1"),
-        ("model: x\nrepeats: yes\n", "line 2: repeats: expected int, got bool"),
-        ("model: x\nrepeats: 1000000\n", "line 2: repeats: expected int <= 1000"),
-        ("model: x\nstart_timeout_s: .inf\n", "line 2: start_timeout_s: expected float <= 86400"),
         ("model: x\nstart_timeout_s: .nan\n", "line 2: start_timeout_s: expected float"),
-        ("model: x\n", "plan.yaml: the grid sets no load"),
-        ("model: x\ngrid: {request_rate: [.inf]}\n", "line 2: the grid sets no load"),
         (
             f"model: x\ngrid: {{batch: {[*range(1, 301)]}, prompt_tokens: {[*range(1, 301)]}}}\n",
             "line 2: the grid has 90,000 points; at most 10,000 can be run",
         ),
-        (
-            "model: x\nengine:\n  seed: 1\n  tensor-parallel-size: 2\ngrid: {batch: 1}\n",
-            "line 4: e",
-        ),
         ("model: x\ngrid:\n  batch: 1\n  engine: [{port: 1}]\n", "line 4: engine.port is set by p"),
-        ("model: x\nname: a/b\n", "line 2: name: expected str matching regex"),
-        ("model: x\nrecord: {tool: vtune}\n", "line 2: record.tool: Invalid enum value 'vtune'"),
-        ("model: x\ngrid: {batch: 1, concurrency: 2}\n", "a grid has batch or concurrency, not bo"),
-        ("model: x\ngrid:\n  engine: []\n", "line 3: grid.engine: expected array of length >= 1"),
         ("model: [\n", "line 2: expected the node content"),
         ("- a\n", "a plan is a mapping that begins with model: NAME"),
         ("repeats: 3\n", "the plan has no 'model'; add it, or use --model NAME"),
         ("model: !!python/name:os.system x\n", "line 1: could not determine a constructor"),
-        ("", "plan.yaml is empty; begin it with model: NAME"),
         ("# model: x\n", "plan.yaml is empty; begin it with model: NAME"),
     ],
 )
@@ -78,20 +56,6 @@ def test_a_mistake_is_one_line_that_names_its_place(text: str, told: str, tmp_pa
         plan_of(text, tmp_path)
     assert told in str(error.value)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [(None, "No such file"), (b"\xff\xfe\x00", "it is not text in UTF-8")],
-)
-def test_a_file_that_cannot_be_read_is_one_line(
-    content: bytes | None, told: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "plan.yaml"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(PlanInvalid, match=f"cannot read .*plan.yaml: {told}"):
-        read_plan(file)
 
 
 def test_every_key_can_be_overridden_and_the_option_is_named_if_it_is_wrong() -> None:
@@ -116,18 +80,11 @@ def test_a_sweep_replaces_values_of_the_grid() -> None:
         parse_sweep("batch:1", "batch:4")
 
 
-def test_an_unknown_model_is_one_line_with_the_known_names() -> None:
-    with pytest.raises(ModelNotFound, match=r"nosuch is neither a folder nor a built-in.*qwen3-8b"):
-        require_model("nosuch", dummy_weights=True)
-    for name in ("publisher/nosuch", "gpt2"):  # may be ids of Hugging Face
-        require_model(name, dummy_weights=False)
-
-
 @pytest.mark.parametrize("name", ["quick", "comprehensive", "scaling"])
 def test_presets_need_nothing_but_a_model(name: str) -> None:
     assert name in presets()
     plan = read_plan(None, preset=name, overrides=MODEL)
-    assert points_of(plan, allowed).run
+    assert points_of(plan, lambda _point: None).run
     assert plan.gates == (name != "quick")
     assert plan.repeats == (3 if name == "quick" else 5)
 
@@ -135,30 +92,23 @@ def test_presets_need_nothing_but_a_model(name: str) -> None:
 def test_the_schema_accepts_what_the_program_reads_and_refuses_what_it_refuses() -> None:
     schema = plan_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
+    for name, part in schema["$defs"].items():
+        without = [key for key, one in part["properties"].items() if not one.get("description")]
+        assert not without, name
     good = yaml.safe_load("model: x\ngrid: {batch: [1, 2], request_rate: inf}\n")
     jsonschema.validate(good, schema)
     msgspec.convert(good, Plan)
-    wrong: list[dict[str, Any]] = [
-        {"grid": {}},
-        {"model": "x", "repeats": 0},
-        {"model": "x", "grid": {"bach": 1}},
-    ]
-    for bad in wrong:
+    for text in ("grid: {}", "{model: x, repeats: 0}", "{model: x, grid: {bach: 1}}"):
+        bad = yaml.safe_load(text)
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(bad, schema)
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert(bad, Plan)
 
 
-def test_every_key_is_described() -> None:
-    for name, part in plan_schema()["$defs"].items():
-        without = [key for key, one in part["properties"].items() if not one.get("description")]
-        assert not without, name
-
-
 def test_a_point_is_every_combination_once(tmp_path: Path) -> None:
     text = "model: x\ngrid: {tensor_parallel: [1, 2], batch: [1, 4, 4], prompt_tokens: [64, 128]}\n"
-    found = points_of(plan_of(text, tmp_path), allowed).run
+    found = points_of(plan_of(text, tmp_path), lambda _point: None).run
     assert len(found) == 2 * 2 * 2
     assert len({point.path for point in found}) == 8
     assert {point.requests for point in found} == {1, 4}  # a batch is sent once
@@ -169,7 +119,7 @@ def test_a_point_is_every_combination_once(tmp_path: Path) -> None:
     [("{concurrency: 8}", 32), ("{request_rate: 4}", 120), ("{request_rate: 0.5}", 32)],
 )
 def test_how_many_requests_a_load_has(grid: str, requests: int, tmp_path: Path) -> None:
-    (point,) = points_of(plan_of(f"model: x\ngrid: {grid}\n", tmp_path), allowed).run
+    (point,) = points_of(plan_of(f"model: x\ngrid: {grid}\n", tmp_path), lambda _point: None).run
     assert point.requests == requests
 
 
@@ -179,7 +129,6 @@ def test_how_many_requests_a_load_has(grid: str, requests: int, tmp_path: Path) 
         ("model: x\n", "the grid sets no load"),
         ("model: x\ngrid: {batch: 1, request_rate: 2}\n", "a batch is sent at once"),
         ("model: x\nbench: latency\ngrid: {concurrency: 1}\n", "bench latency measures batches"),
-        ("model: x\ngrid: {batch: 1}\nengine: {model: y}\n", "engine.model is set by model"),
         (
             "model: x\ngrid: {batch: 64}\nengine: {max_num_seqs: 8}\n",
             "max_num_seqs is 8, so that a batch of 64 does not run at once",
@@ -190,16 +139,10 @@ def test_how_many_requests_a_load_has(grid: str, requests: int, tmp_path: Path) 
         ),
         ("model: x\ngrid: {batch: 1, tensor_parallel: 3}\n", "3 does not divide the 32 attention"),
         ("model: x\ngrid: {batch: 1, pipeline_parallel: 40}\n", "40 is more than the 36 layers"),
-        ("model: x\ngrid: {batch: 1, expert_parallel: true}\n", "needs a model with experts"),
         ("model: x\ngrid: {batch: 1, data_parallel: 4}\n", "it needs 4 GPUs .*, and 2 are visible"),
         (
             "model: x\ngrid: {batch: [8, 9]}\nconstraints: {max_tokens_in_flight: 100}\n",
             r"5,120 tokens in flight, and the plan allows 100 \(and 1 more point\)$",
-        ),
-        (
-            "model: x\ngrid: {batch: 33, tensor_parallel: 2}\n"
-            "constraints: {max_in_flight_per_gpu: 16}\n",
-            "17 requests in flight per GPU, and the plan allows 16",
         ),
     ],
 )
@@ -227,14 +170,14 @@ def test_an_engine_is_known_by_everything_that_makes_it(tmp_path: Path) -> None:
         "model: x\ngrid:\n  batch: 1\n  engine: [{}, {enforce_eager: true}]\n"
         "  environment: [{}, {A: 1}]\n"
     )
-    found = points_of(plan_of(text, tmp_path), allowed)
+    found = points_of(plan_of(text, tmp_path), lambda _point: None)
     assert len(found.engines) == len({engine.key for engine in found.engines}) == 4
     assert {json.dumps(e.environment) for e in found.engines} == {"{}", '{"A": "1"}'}
 
 
 def test_repeats_are_outside_and_their_order_follows_from_the_seed(tmp_path: Path) -> None:
     text = "model: x\ngrid: {batch: 1, tensor_parallel: [1, 2, 4, 8]}\n"
-    points = points_of(plan_of(text, tmp_path), allowed)
+    points = points_of(plan_of(text, tmp_path), lambda _point: None)
 
     def order(seed: int) -> list[tuple[int, int]]:
         made = blocks(points, repeats=3, profile=True, seed=seed, is_done=lambda *_: False)
@@ -251,20 +194,14 @@ def test_batches_grow_with_the_gpus_of_an_engine(tmp_path: Path) -> None:
         "model: x\ngrid: {batch: [16, 32, 64], tensor_parallel: [1, 2, 4]}\n"
         "constraints: {max_in_flight_per_gpu: 16}\n"
     )
-    found = points_of(plan_of(text, tmp_path), allowed).run
+    found = points_of(plan_of(text, tmp_path), lambda _point: None).run
     assert [(point.engine.tp, point.batch) for point in found] == [
-        (1, 16),
-        (2, 16),
-        (2, 32),
-        (4, 16),
-        (4, 32),
-        (4, 64),
-    ]
+        (1, 16), (2, 16), (2, 32), (4, 16), (4, 32), (4, 64),
+    ]  # fmt: skip
 
 
 GPU_BYTES = 24 * 10**9
 LARGE = built_in_config("qwen3-32b") or {}
-EXPERTS = built_in_config("qwen3-30b-a3b") or {}
 
 
 def skipped(config: dict[str, Any], *settings: str, **changed: Any) -> dict[int, str]:
@@ -284,39 +221,28 @@ def test_weights_that_do_not_fit_are_the_reason() -> None:
     assert weight_bytes(LARGE, tp=1, pp=1, dp=1, ep=False) == whole
     told = "each GPU needs {:.1f} GB for weights, and the largest has 24.0 GB"
     assert skipped(LARGE) == {1: told.format(whole / 1e9), 2: told.format(whole / 2e9)}
-
-
-def test_stages_share_the_weights_and_replicas_do_not() -> None:
+    # Stages share the weights, and replicas do not.
     assert skipped(LARGE, "grid.pipeline_parallel=2").keys() == {1}
     assert skipped(LARGE, "grid.data_parallel=2").keys() == {1, 2}
 
 
 def test_experts_may_be_spread_over_all_replicas() -> None:
-    alone = weight_bytes(EXPERTS, tp=1, pp=1, dp=1, ep=False)
-    spread = weight_bytes(EXPERTS, tp=1, pp=1, dp=4, ep=False)
-    assert alone is not None
+    config = built_in_config("qwen3-30b-a3b") or {}
+    alone, spread = (weight_bytes(config, tp=1, pp=1, dp=dp, ep=False) for dp in (1, 4))
     experts = 48 * 128 * 3 * 2048 * 768 * 2
-    assert alone - (spread or 0) == pytest.approx(experts * 3 / 4, rel=0.001)
+    assert (alone or 0) - (spread or 0) == pytest.approx(experts * 3 / 4, rel=0.001)
 
 
 @pytest.mark.parametrize(
     ("settings", "known"),
     [
         (("engine.quantization=fp8",), {}),
-        (("engine.cpu_offload_gb=64",), {}),
-        (("engine.hf_overrides={num_hidden_layers: 2}",), {}),
         ((), {"gpu_bytes": None}),
-        ((), {"weight_bytes": None}),
         ((), {"gpu_bytes": 66 * 10**9}),
     ],
 )
 def test_what_is_not_known_is_no_reason(settings: tuple[str, ...], known: dict[str, Any]) -> None:
     assert skipped(LARGE, *settings, **known) == {}
-
-
-@pytest.mark.parametrize("config", [{}, {"model_type": "mamba"}, LARGE | {"dtype": "float32"}])
-def test_weights_of_an_unknown_model_are_not_guessed(config: dict[str, Any]) -> None:
-    assert weight_bytes(config, tp=1, pp=1, dp=1, ep=False) is None
 
 
 def test_the_command_leaves_them_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """`make experiment-demo`, with the real vLLM on a CPU: killed half-way, resumed, and complete."""
 
-import hashlib
 import json
 import re
 import shlex
@@ -8,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 
@@ -37,9 +36,7 @@ _HASH = re.compile(r"(?<=^tp\d)-\w+")
 def _command(out: Path, *more: str) -> list[str]:
     """That of the Makefile, with another folder for the results and one repeat."""
     makefile = (databases.ROOT / "Makefile").read_text().replace("\\\n", " ")
-    found = re.search(
-        r"bin/traceql (experiment run .+)\s-o results/demo \$\(EXPERIMENT\)", makefile
-    )
+    found = re.search(r"bin/traceql (experiment run .+)\s-o results/demo", makefile)
     assert found
     return [VLLM_PYTHON, "-m", "traceql", *shlex.split(found[1]), *_FEWER, "-o", str(out), *more]
 
@@ -62,8 +59,6 @@ def test_the_demo_killed_half_way_is_completed_by_another_run(tmp_path: Path) ->
         ranks = range(int(folder.parts[-3][2]))
         names = {file.name for file in (folder / "traces").iterdir()}
         assert names == {f"rank{rank}.pt.trace.json.gz" for rank in ranks}
-    shapes = {frozenset(_shape(out / "points" / path)) for path in repeats_of(out)}
-    assert len(shapes) == 2  # of a benchmark, of a recording
     for folder in out.glob(f"points/*/{_POINTS[-1]}/profiled"):
         _can_be_loaded(folder, tmp_path)
 
@@ -86,10 +81,7 @@ def _files(out: Path, repeats: Iterable[str]) -> dict[str, object]:
     """When the files of each repeat were written, and what they contain."""
     return {
         path: {
-            str(file.relative_to(out)): (
-                file.stat().st_mtime_ns,
-                hashlib.sha256(file.read_bytes()).hexdigest(),
-            )
+            file: (file.stat().st_mtime_ns, file.read_bytes())
             for file in (out / "points" / path).rglob("*")
             if file.is_file()
         }
@@ -119,10 +111,8 @@ def _servers_measured_what_they_should(out: Path, kept: dict[str, object]) -> No
     (again,) = set(points) - _STARTS
     assert again == again.split("/")[0] + "/repeat-1.2"
     before = len(kept) % len(_POINTS)
-    assert points == dict.fromkeys(_STARTS, len(_POINTS)) | {
-        again.replace(".2", ".1"): before,
-        again: len(_POINTS) - before,
-    }
+    halves = {again.replace(".2", ".1"): before, again: len(_POINTS) - before}
+    assert points == dict.fromkeys(_STARTS, len(_POINTS)) | halves
 
 
 def _documented(repeat: str) -> set[str]:
@@ -131,14 +121,6 @@ def _documented(repeat: str) -> set[str]:
     row = re.search(rf"^\| `points/ENGINE/POINT/{repeat}/` \|(.+?);[^;]+\|$", text, re.MULTILINE)
     assert row
     return {name.rstrip("/") for name in re.findall(r"`([^`]+)`", row[1])}
-
-
-def _shape(folder: Path) -> Iterator[tuple[str, str]]:
-    """The keys of a repeat's documents, which are the same before and after the kill."""
-    for name in ("run.json", "bench.json", "metrics.json", "config.json", "environment.json"):
-        if (folder / name).exists():
-            document = json.loads((folder / name).read_text())
-            yield name, json.dumps(sorted(document))
 
 
 def _has_the_numbers_that_vllm_printed(folder: Path) -> None:
@@ -153,10 +135,9 @@ def _has_the_numbers_that_vllm_printed(folder: Path) -> None:
     tokens = passed["summary"]["output_tokens"]
     assert int(printed["Total generated tokens"]) == tokens == 16 * batch
     for title, name in (("TTFT", "ttft"), ("TPOT", "tpot"), ("E2EL", "e2e")):
-        ours = passed["summary"][name]
-        assert float(printed[f"Mean {title} (ms)"]) == pytest.approx(ours["mean"] / 1e6, abs=0.006)
-        assert float(printed[f"Median {title} (ms)"]) == pytest.approx(ours["p50"] / 1e6, abs=0.006)
-        assert float(printed[f"P99 {title} (ms)"]) == pytest.approx(ours["p99"] / 1e6, abs=0.006)
+        for stat, key in (("Mean", "mean"), ("Median", "p50"), ("P99", "p99")):
+            ms = passed["summary"][name][key] / 1e6
+            assert float(printed[f"{stat} {title} (ms)"]) == pytest.approx(ms, abs=0.006)
 
 
 def _can_be_loaded(folder: Path, scratch: Path) -> None:

@@ -2,19 +2,17 @@
 
 import csv
 import json
-import re
 import tomllib
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 import databases
 import pytest
-from gates import SLOWER_DECODE, decided, outcome
-from repeats import LOUD, OTHER_LOUD, OTHER_QUIET, QUIET, side
+from repeats import LOUD, OTHER_LOUD, OTHER_QUIET, QUIET, SLOWER_DECODE, decided, outcome, side
 
-from traceql.errors import CriterionInvalid, TraceqlError
+from traceql.errors import CriterionInvalid
 from traceql.runs.compare.verdict import LEAST_RUNS
-from traceql.runs.gate.criterion import criteria, criterion, metrics
+from traceql.runs.gate.criterion import criterion, metrics
 from traceql.runs.gate.outcome import Gate, Verdict
 from traceql.runs.gate.reports import as_json, as_junit, as_markdown, as_text
 
@@ -38,17 +36,7 @@ def test_a_change_below_the_limit_is_no_regression_though_it_is_beyond_chance() 
     found = outcome(side(), side(OTHER_QUIET, slower=1.01), "decode.step > 2%")
     assert found.verdict is Verdict.NO_REGRESSION
     assert found.numbers
-    assert found.numbers.low_pct
-    assert found.numbers.low_pct > 0
-    assert not found.improved
-
-
-@pytest.mark.slow
-def test_an_improvement_passes_and_is_told() -> None:
-    answer = decided(side(), side(OTHER_QUIET, slower=0.9), "decode.step > 2%")
-    assert answer.exit_status == 0
-    assert answer.outcomes[0].improved
-    assert "✓ decode.step > 2%: improvement, -9.96%" in as_text(answer)
+    assert (found.numbers.low_pct or 0) > 0
 
 
 @pytest.mark.slow
@@ -64,7 +52,7 @@ def test_noise_is_inconclusive_and_says_how_many_runs_would_do() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("base", "new"), [(1, 1), (3, 5), (5, 3)])
+@pytest.mark.parametrize(("base", "new"), [(3, 5), (5, 3)])
 def test_with_fewer_than_four_runs_there_is_no_verdict(base: int, new: int) -> None:
     found = outcome(side(QUIET[:base]), side(OTHER_QUIET[:new], slower=2), "decode.step > 2%")
     assert (found.verdict, found.runs_needed) == (Verdict.INCONCLUSIVE, LEAST_RUNS)
@@ -98,9 +86,6 @@ def test_a_metric_that_base_does_not_have_is_counted_in_percent_of_the_step() ->
     assert outcome(side(), little, "decode.exposed_comm > 5%").verdict is Verdict.NO_REGRESSION
 
 
-# All criteria at once.
-
-
 @pytest.mark.slow
 def test_holm_asks_for_more_where_more_is_gated() -> None:
     # p is 0.016: below 0.05 alone, but not below 0.05 / 4.
@@ -124,11 +109,8 @@ def test_holm_that_no_result_could_pass_is_told_with_the_number_of_runs() -> Non
     answer = decided(side(), side(OTHER_QUIET, slower=1.1), *texts)
     assert {found.verdict for found in answer.outcomes} == {Verdict.INCONCLUSIVE}
     assert {found.runs_needed for found in answer.outcomes} == {6}
-    assert answer.notes == (
-        "With 5 and 5 runs, no regression can be shown in 7 criteria at once: the smallest p is "
-        "0.0079, and Holm's correction requires 0.0071. Use 6 runs on each side, or fewer "
-        "criteria.",
-    )
+    for form in (as_text, as_markdown, as_junit, as_json):
+        assert "no regression can be shown in 7 criteria at once" in form(answer), form
     assert decided(side(), side(OTHER_QUIET, slower=1.1), *texts[1:]).exit_status == 1
 
 
@@ -147,29 +129,19 @@ def test_the_worst_criterion_decides(texts: Sequence[str], status: int) -> None:
     assert decided(side(), new, *texts).exit_status == status
 
 
-# What cannot be compared is never a pass.
-
-
 @pytest.mark.slow
-def test_another_gpu_is_not_comparable_unless_accepted() -> None:
-    base, new = side(), side(OTHER_QUIET, facts={"gpu.name": "NVIDIA H100"})
-    found = outcome(base, new, "decode.step > 2%")
-    assert (found.verdict, found.reason) == (Verdict.NOT_COMPARABLE, "other GPU")
-    assert decided(base, new, "decode.step > 2%", accept=["gpu.name"]).exit_status == 0
-
-
-@pytest.mark.slow
-def test_runs_of_one_side_with_two_gpus_are_no_repeats() -> None:
-    mixed = [*side(QUIET[:3]), *side(QUIET[3:], facts={"gpu.name": "H100"})]
-    other = [*side(OTHER_QUIET[:3]), *side(OTHER_QUIET[3:], facts={"gpu.name": "H100"})]
-    assert outcome(mixed, other, "step > 2%").verdict is Verdict.NOT_COMPARABLE
-
-
-@pytest.mark.slow
-def test_a_failed_ledger_is_not_comparable() -> None:
-    broken = {"ledger.lost": "kernel"}
-    found = outcome(side(facts=broken), side(OTHER_QUIET, facts=broken), "decode.step > 2%")
-    assert (found.verdict, found.reason) == (Verdict.NOT_COMPARABLE, "other ledger")
+def test_another_gpu_and_a_failed_ledger_are_not_comparable_unless_accepted() -> None:
+    h100, lost = {"gpu.name": "NVIDIA H100"}, {"ledger.lost": "kernel"}
+    new = side(OTHER_QUIET, facts=h100)
+    two_gpus = [[*side(one[:3]), *side(one[3:], facts=h100)] for one in (QUIET, OTHER_QUIET)]
+    for base, other, reason in (
+        (side(), new, "other GPU"),
+        (side(facts=lost), side(OTHER_QUIET, facts=lost), "other ledger"),
+        (two_gpus[0], two_gpus[1], "other GPU"),
+    ):
+        found = outcome(base, other, "decode.step > 2%")
+        assert (found.verdict, found.reason) == (Verdict.NOT_COMPARABLE, reason)
+    assert decided(side(), new, "decode.step > 2%", accept=["gpu.name"]).exit_status == 0
 
 
 @pytest.mark.slow
@@ -184,75 +156,24 @@ def test_latencies_of_another_workload_are_not_comparable_unless_accepted() -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("without", "criterion", "reason"),
-    [
-        (("base", "new"), "prefill.step > 2%", "neither side has prefill steps"),
-        (("new",), "prefill.step > 2%", "new has no prefill steps"),
-        (("base",), "prefill.step > 2%", "base has no prefill steps"),
-    ],
-)
-def test_a_phase_that_a_side_lacks_is_not_comparable(
-    without: Sequence[str], criterion: str, reason: str
-) -> None:
-    base = side(without=["prefill"] if "base" in without else [])
-    new = side(OTHER_QUIET, without=["prefill"] if "new" in without else [])
-    found = outcome(base, new, criterion)
-    assert (found.verdict, found.reason) == (Verdict.NOT_COMPARABLE, reason)
-
-
-@pytest.mark.slow
-def test_too_little_in_common_is_not_comparable() -> None:
-    new = side(OTHER_QUIET, without=["mixed", "prefill"])
-    found = outcome(side(), new, "step > 2%")
-    assert found.verdict is Verdict.NOT_COMPARABLE
-    assert found.reason.startswith("only 28% of the time of base's steps is compared")
-    assert outcome(side(), new, "decode.step > 2%").verdict is Verdict.NO_REGRESSION
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("criterion", "reason"),
-    [
-        ("exposed_comm > 5%", "no run has exposed_comm in its steps"),
-        ("decode.topk > 5%", "no run has topk in its decode steps"),
-        ("ttft > 5%", "neither side has ttft"),
-        ("decode.router+topk > 5%", "no run has router+topk in its"),
-    ],
-)
-def test_a_metric_that_no_run_has_is_not_comparable(criterion: str, reason: str) -> None:
-    found = outcome(side(), side(OTHER_QUIET), criterion)
-    assert found.verdict is Verdict.NOT_COMPARABLE
-    assert found.reason.startswith(reason)
-
-
-@pytest.mark.slow
-def test_a_latency_that_one_run_does_not_tell_is_not_comparable() -> None:
-    new = [*side(OTHER_QUIET[:4], latencies={"ttft": 5e7}), *side((1.004,))]
-    found = outcome(side(latencies={"ttft": 5e7}), new, "ttft > 5%")
-    assert found.verdict is Verdict.NOT_COMPARABLE
-    assert found.reason.startswith("not every run has ttft")
-    found = outcome(side(latencies={"ttft": 5e7}), side(OTHER_QUIET), "ttft > 5%")
-    assert found.reason == "new has no ttft"
-
-
-@pytest.mark.slow
-def test_waiting_is_unknown_where_a_rank_is_missing() -> None:
-    parts = {"exposed_comm": 0.1, "exposed_wait": 0.05}
-    new = side(OTHER_QUIET, parts={"exposed_comm": 0.1, "exposed_unmatched": 0.1})
-    found = outcome(side(parts=parts), new, "decode.exposed_wait > 5%")
-    assert found.verdict is Verdict.NOT_COMPARABLE
-    assert found.reason.endswith("use exposed_comm")
-    assert decided(side(parts=parts), new, "decode.exposed_comm > 5%").exit_status == 0
-
-
-@pytest.mark.slow
-def test_no_criterion_is_an_error() -> None:
-    with pytest.raises(TraceqlError, match="there is no criterion"):
-        decided(side(), side(OTHER_QUIET))
-
-
-_DOCUMENT = databases.ROOT / "docs" / "gate.md"
+def test_what_a_side_or_a_run_lacks_is_not_comparable() -> None:
+    timed = side(latencies={"ttft": 5e7})
+    partly = [*side(OTHER_QUIET[:4], latencies={"ttft": 5e7}), *side((1.004,))]
+    no_prefill = side(OTHER_QUIET, without=["prefill"])
+    decode = side(OTHER_QUIET, without=["mixed", "prefill"])
+    for base, new, text, reason in (
+        (side(without=["prefill"]), no_prefill, "prefill.step > 2%", "neither side has prefill"),
+        (side(), no_prefill, "prefill.step > 2%", "new has no prefill steps"),
+        (side(), side(OTHER_QUIET), "exposed_comm > 5%", "no run has exposed_comm in its steps"),
+        (side(), side(OTHER_QUIET), "decode.topk > 5%", "no run has topk in its decode steps"),
+        (side(), side(OTHER_QUIET), "ttft > 5%", "neither side has ttft"),
+        (timed, side(OTHER_QUIET), "ttft > 5%", "new has no ttft"),
+        (timed, partly, "ttft > 5%", "not every run has ttft"),
+        (side(), decode, "step > 2%", "only 28% of the time of base's steps is compared"),
+    ):
+        found = outcome(base, new, text)
+        assert found.verdict is Verdict.NOT_COMPARABLE
+        assert found.reason.startswith(reason)
 
 
 _NASTY = "]]><script>|`a`` \x1b[31m @all *b*\n"
@@ -274,11 +195,8 @@ def test_junit_has_a_case_for_each_criterion_and_no_unknown_one_is_a_pass() -> N
         counts = [element.get(key) for key in ("tests", "failures", "errors", "skipped")]
         assert counts == ["3", "1", "1", "0"]
     cases = suite.findall("testcase")
-    assert [(case.get("name"), case.get("classname")) for case in cases] == [
-        ("decode.step > 2%", "traceql.runs.gate"),
-        ("mixed.step > 9%", "traceql.runs.gate"),
-        ("exposed_comm > 2%", "traceql.runs.gate"),
-    ]
+    names = [case.get("name") for case in cases]
+    assert names == ["decode.step > 2%", "mixed.step > 9%", "exposed_comm > 2%"]
     assert [[child.tag for child in case] for case in cases] == [
         ["failure"], ["system-out"], ["error"],
     ]  # fmt: skip
@@ -305,7 +223,7 @@ def test_json_has_the_documented_keys() -> None:
     ]  # fmt: skip
     assert len(first["numbers"]["base_values"]) == 5
     assert last["numbers"] is None
-    documented = _DOCUMENT.read_text(encoding="utf-8")
+    documented = (databases.ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
     for key in {*found, *first, *first["numbers"], *first["causes"][0], *found["setup"][0]}:
         assert f"`{key}`" in documented, key
 
@@ -317,11 +235,6 @@ def test_markdown_begins_with_the_answer_and_has_one_table() -> None:
     assert rows[0] == "| criterion | base | new | change | 95% interval | verdict |"
     assert len(rows) == 2 + 3
     assert {line.replace("\\|", "").count("|") for line in rows} == {7}
-    assert any(
-        re.match(r"- \*\*\+21\d\.\d µs\*\* `computing, gate_up_proj`: `nvjet", line)
-        for line in lines
-    )
-    assert len(lines) < 40
 
 
 def test_names_of_traces_do_nothing_in_markdown_and_xml() -> None:
@@ -337,13 +250,6 @@ def test_names_of_traces_do_nothing_in_markdown_and_xml() -> None:
     assert json.loads(as_json(answer))["setup"]
 
 
-def test_a_note_stands_in_every_form() -> None:
-    roles = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "attention", "act", "lm_head")
-    answer = decided(side(), side(OTHER_QUIET), *(f"decode.{role} > 2%" for role in roles))
-    for form in (as_text, as_markdown, as_junit, as_json):
-        assert "no regression can be shown in 7 criteria at once" in form(answer), form
-
-
 _LAYERS = databases.ROOT / "traceql" / "analysis" / "layers"
 
 
@@ -352,11 +258,8 @@ _LAYERS = databases.ROOT / "traceql" / "analysis" / "layers"
     [
         ("decode.step > 2%", "decode", "step", 2),
         ("exposed_comm>5 %", "all", "exposed_comm", 5),
-        ("all.step > 2.5%", "all", "step", 2.5),
         ("idle.host > 3%", "all", "idle.host", 3),
-        ("decode.idle.host > 3%", "decode", "idle.host", 3),
         ("idle.step > 3%", "idle", "step", 3),
-        ("mixed.qkv_proj > +1%", "mixed", "qkv_proj", 1),
         ("input_norm+mlp_allreduce > 1%", "all", "input_norm+mlp_allreduce", 1),
         ("ttft > 10%", None, "ttft", 10),
         ("tokens_per_second < -5%", None, "tokens_per_second", 5),
@@ -374,35 +277,19 @@ def test_a_criterion_has_a_scope_a_metric_and_a_limit(
     ("written", "told"),
     [
         ("decode.step", "is not a criterion; write METRIC > X%"),
-        ("", "is not a criterion"),
         ("decode.step > 2", 'has no percent sign; write "decode.step > 2%"'),
-        ("decode.step > nan%", "is not a criterion"),
-        ("decode.step > 2% ; x", "is not a criterion"),
-        (
-            "decode.stepp > 2%",
-            "there is no metric 'stepp'; did you mean 'decode.step' or 'decode.other_step'?",
-        ),
-        ("decode.tpott > 2%", "there is no metric 'tpott'; did you mean 'tpot'?"),
+        ("decode.stepp > 2%", "there is no metric 'stepp'; did you mean 'decode.step'"),
         ("decod.step > 2%", "there is no phase 'decod'; did you mean 'decode'?"),
         ("decode.ttft > 2%", "ttft is of whole runs"),
-        ("gpu_time > 2%", "there is no metric 'gpu_time'; there are step, interval,"),
         ("step > 0%", "a limit of 0%"),
         ("decode.step < -2%", 'less decode.step is not a regression; write "decode.step > 2%"'),
-        ("decode.step > -2%", 'write "decode.step > 2%"'),
-        ("decode.step < 2%", 'write "decode.step > 2%"'),
         ("tokens_per_second > 5%", 'write "tokens_per_second < -5%"'),
-        ("tokens_per_second < -100%", "cannot fall by 100%"),
     ],
 )
 def test_a_wrong_criterion_is_one_line_that_says_what_is_meant(written: str, told: str) -> None:
     with pytest.raises(CriterionInvalid) as error:
         criterion(written)
     assert told in str(error.value)
-
-
-def test_two_criteria_about_one_metric_are_an_error() -> None:
-    with pytest.raises(CriterionInvalid, match="two criteria are about step"):
-        criteria(["step > 2%", "all.step > 3%"])
 
 
 def test_every_role_is_a_metric() -> None:

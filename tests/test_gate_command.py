@@ -6,18 +6,14 @@ from pathlib import Path
 import databases
 import pytest
 import yaml
-from command_line import called, process, refusal
-from comparisons import PLANTED
-from gates import SLOWER_DECODE
-from repeats import OTHER_LOUD, OTHER_QUIET, saved, side
-from scaled_runs import EXAMPLE
+from command_line import called, refusal
+from repeats import OTHER_LOUD, OTHER_QUIET, PLANTED, SLOWER_DECODE, saved, side
 
 from traceql.runs.gate.criterion import metrics
 
 pytestmark = pytest.mark.slow
 
 _DOCUMENT = databases.ROOT / "docs" / "gate.md"
-_WORKFLOW = databases.ROOT / "docs" / "examples" / "gate-workflow.yml"
 _CONFIG = databases.ROOT / "docs" / "examples" / "traceql-gate.toml"
 
 
@@ -36,35 +32,30 @@ def sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("new", "status", "first"),
     [
-        ("same", 0, "✓ no regression in 1 criterion (5 runs of base, 5 of new)"),
-        ("slower", 1, "✗ regression in 1 criterion (5 runs of base, 5 of new)"),
-        ("loud", 3, "? inconclusive in 1 criterion (5 runs of base, 5 of new)"),
-        ("other_gpu", 3, "- not comparable in 1 criterion (5 runs of base, 5 of new)"),
+        ("same", 0, "✓ no regression"), ("slower", 1, "✗ regression"),
+        ("loud", 3, "? inconclusive"), ("other_gpu", 3, "- not comparable"),
     ],
-)
+)  # fmt: skip
 def test_the_exit_status_and_the_first_line_are_the_answer(
     sides: Path, new: str, status: int, first: str
 ) -> None:
     done = called("gate", "base", new, "--fail-on", "decode.step > 2%")
     assert (done.returncode, done.stderr) == (status, b"")
-    assert done.stdout.decode().splitlines()[0] == first
+    first_line = done.stdout.decode().splitlines()[0]
+    assert first_line == f"{first} in 1 criterion (5 runs of base, 5 of new)"
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("gate base nowhere --fail-on 'step > 2%'", "nowhere does not exist"),
         ("gate base same --fail-on 'stepp > 2%'", "there is no metric 'stepp'"),
         ("gate base same", "no criterion; add --fail-on"),
-        ("gate same --fail-on 'step > 2%'", "BASE may also be the baseline in a traceql-gate.toml"),
-        ("gate --fail-on 'step > 2%'", "name two sides"),
         ("gate base same slower --fail-on 'step > 2%'", "name two sides"),
-        ("gate base same --new slower --fail-on 'step > 2%'", "name two sides"),
         ("gate base base --fail-on 'step > 2%'", "are the same recording"),
-        ("gate base same --fail-on 'step > 2%' --write gate.html", "gate.html has none of"),
-        ("gate base same --fail-on 'step > 2%' --write no/gate.md", "cannot write no/gate.md"),
-        ("gate base same --fail-on 'step > 2%' --config no.toml", "cannot read no.toml"),
-        ("gate base same --fail-on 'step > 2%' --format yaml", "Invalid value for '--format'"),
+        (
+            "gate base same --fail-on 'step > 2%' --write gate.md --write no/x.md",
+            "cannot write no/x",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_one_line_and_never_looks_like_a_regression(
@@ -73,6 +64,7 @@ def test_what_cannot_be_used_is_one_line_and_never_looks_like_a_regression(
     done = called(*shlex.split(words))
     assert done.returncode == 2
     assert told in done.stderr.decode().splitlines()[-1]
+    assert not Path("gate.md").exists()  # either all files of an answer are written, or none
 
 
 def test_the_example_of_the_document_is_what_the_gate_says() -> None:
@@ -115,20 +107,6 @@ def test_the_answer_can_be_written_in_several_forms_at_once(sides: Path) -> None
     assert done.stdout.decode() == Path("gate.txt").read_text(encoding="utf-8")
 
 
-def test_either_all_files_of_an_answer_are_written_or_none(sides: Path) -> None:
-    files = ["--write", "gate.md", "--write", "no/gate.xml"]
-    done = called("gate", "base", "slower", "--fail-on", "step > 2%", *files)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.decode().startswith("traceql: cannot write no/gate.xml")
-    assert not Path("gate.md").exists()
-
-
-def test_help_says_what_the_exit_status_means() -> None:
-    said = called("gate", "--help").stdout.decode()
-    for line in ("0  every criterion", "1  a criterion", "2  wrong input", "3  inconclusive"):
-        assert line in said
-
-
 # traceql-gate.toml.
 
 
@@ -149,16 +127,6 @@ def test_the_file_of_the_repository_is_found_from_a_folder_below(
     assert called("gate", "../../slower", "../../same").returncode == 0
 
 
-def test_a_file_above_the_repository_does_not_count(
-    sides: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (sides / "traceql-gate.toml").write_text('fail_on = ["step > 2%"]\n', encoding="utf-8")
-    inside = sides / "repository"
-    (inside / ".git").mkdir(parents=True)
-    monkeypatch.chdir(inside)
-    assert "no criterion; add" in refusal("gate", "../base", "../same", status=2)
-
-
 def test_a_difference_can_be_accepted_in_the_file(sides: Path) -> None:
     content = 'fail_on = ["step > 2%"]\nbaseline = "base"\naccept = ["gpu.name"]\n'
     Path("mine.toml").write_text(content, encoding="utf-8")
@@ -171,16 +139,10 @@ def test_a_difference_can_be_accepted_in_the_file(sides: Path) -> None:
     ("content", "told"),
     [
         ("fail_om = []", "unknown key 'fail_om'; did you mean 'fail_on'?"),
-        ("threshold = 2", "unknown key 'threshold'; there are fail_on, accept, baseline"),
-        ('fail_on = "step > 2%"', "fail_on is not a list of texts"),
         ("fail_on = [2]", "fail_on is not a list of texts"),
-        ("accept = true", "accept is not a list of texts"),
         ('fail_on = ["step > 2"]', "'step > 2' has no percent sign"),
-        ("baseline = 3", "baseline is not the name of a folder"),
-        ('baseline = ""', "baseline is not the name of a folder"),
         ("fail_on = [", "is not TOML"),
         ('fail_on = ["step > 2%"]\nbaseline = "nowhere"', "nowhere is not a baseline"),
-        ('fail_on = ["step > 2%"]\nbaseline = "."', "is not a baseline"),
     ],
 )
 def test_a_wrong_file_is_one_line_that_names_what_is_wrong(
@@ -198,7 +160,7 @@ def test_the_commands_of_the_example_workflow_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "traceql-gate.toml").write_text(_CONFIG.read_text("utf-8"), "utf-8")
-    jobs = yaml.safe_load(_WORKFLOW.read_text(encoding="utf-8"))["jobs"]
+    jobs = yaml.safe_load(_CONFIG.with_name("gate-workflow.yml").read_text("utf-8"))["jobs"]
     steps = [step for name in ("baseline", "gate") for step in jobs[name]["steps"]]
     commands = [
         shlex.split(line)
@@ -228,12 +190,3 @@ def test_the_document_has_every_metric_and_the_examples() -> None:
         assert f"`{name}`" in told, name
     assert _CONFIG.read_text(encoding="utf-8") in told
     assert "gate-workflow.yml" in told
-
-
-@pytest.mark.slow
-def test_recorded_runs_are_compared(tmp_path: Path) -> None:
-    example = databases.EXAMPLES / EXAMPLE
-    other = databases.EXAMPLES / "qwen3-8b-tp2-batch16"
-    done = process("gate", example, other, "--fail-on", "decode.step > 2%")
-    assert done.returncode == 3, done.stderr
-    assert "decode.step > 2%: not comparable\n    other " in done.stdout.decode()

@@ -1,10 +1,10 @@
 """Histories: what is marked, what is compared with what, and what is said of it."""
 
-import csv
 import json
 import os
 import random
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from math import sqrt
@@ -14,15 +14,12 @@ from statistics import fmean, stdev
 import databases
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
-from command_line import called, refusal
-from repeats import saved
-from scaled_runs import EXAMPLE, Profile, example, scaled, with_facts
+from command_line import called, output, refusal
+from repeats import EXAMPLE, Profile, example, saved, scaled, with_facts
 
 import traceql
-from traceql.cli import cli
 from traceql.runs.compare.sides import RunProfile
-from traceql.runs.history.lookback import LEAST_BEFORE, LEAST_POINTS, Mark, score_points
+from traceql.runs.history.lookback import LEAST_BEFORE, Mark, score_points
 
 NOISE = [1, 1.004, 0.997, 1.001, 1.006, 0.994, 1.002, 0.999, 1.003, 0.998, 1.001, 1.005]
 DAY_NS = 86_400 * 10**9
@@ -35,16 +32,17 @@ def save(folder: Path, *profiles: Profile) -> None:
     saved(folder, [RunProfile(f"run{n}", None, one) for n, one in enumerate(profiles)])
 
 
+def recorded(factor: float, after_ns: int, of: str, dirty: str = "false") -> Profile:
+    """The example with its times multiplied, so long after the first run, on a commit."""
+    started = str(FIRST_NS + after_ns)
+    git = {"git.commit": of, "git.branch": "main", "git.dirty": dirty}
+    return with_facts(scaled(example(), factor), git | {"time.started_unix_ns": started})
+
+
 def save_history(folder: Path, factors: Sequence[float]) -> None:
     """A run a day, each on a commit of its own, in folders named by the day."""
     for day, factor in enumerate(factors):
-        facts = {
-            "time.started_unix_ns": str(FIRST_NS + day * DAY_NS),
-            "git.commit": commit(day),
-            "git.branch": "main",
-            "git.dirty": "false",
-        }
-        save(folder / f"day-{day:03}" / "run", with_facts(scaled(example(), factor), facts))
+        save(folder / f"day-{day:03}" / "run", recorded(factor, day * DAY_NS, commit(day)))
 
 
 def commit(number: int) -> str:
@@ -63,9 +61,6 @@ def noisy(count: int, seed: int, *, step: float = 0, at: int = 0) -> list[float]
     return [value * (1 + draw.gauss(0, 0.01)) for value in level]
 
 
-# What is marked
-
-
 def test_noise_is_not_marked() -> None:
     assert sum(bool(marks(noisy(40, seed))) for seed in range(40)) <= 2
 
@@ -79,13 +74,10 @@ def test_a_step_of_five_deviations_is_marked_within_three_points() -> None:
 
 
 def test_a_step_that_stays_is_a_change_and_what_returns_is_an_outlier() -> None:
+    assert marks([*NOISE, 1.1]) == {12: "unconfirmed"}
     assert marks([*NOISE, 1.1, 1.11, 1.09, 1.1]) == {12: "change"}
     assert marks([*NOISE, 1.5, 1, 1.003, 0.999]) == {12: "outlier"}
     assert marks([*NOISE, 1.1, 1.11, 1.09, 1.1, 1, 1.01, 0.99, 1]) == {12: "change", 16: "change"}
-
-
-def test_the_last_value_alone_is_unconfirmed() -> None:
-    assert marks([*NOISE, 1.1]) == {12: "unconfirmed"}
 
 
 def test_nothing_is_marked_with_too_few_values() -> None:
@@ -105,9 +97,6 @@ def test_z_is_the_distance_in_standard_errors_of_the_values_before() -> None:
     assert last.deviation == pytest.approx(stdev(NOISE))
     error = stdev(NOISE) * sqrt(1 + 1 / len(NOISE))
     assert last.z == pytest.approx((1.01 - fmean(NOISE)) / error)
-
-
-# What a point is
 
 
 def test_a_change_is_told_with_its_size_date_and_commit(tmp_path: Path) -> None:
@@ -142,20 +131,8 @@ def test_the_value_of_a_run_is_that_of_a_comparison(tmp_path: Path) -> None:
 
 
 def test_runs_of_a_baseline_and_runs_of_a_commit_are_one_point(tmp_path: Path) -> None:
-    profile = example()
-    of_commit = [
-        with_facts(
-            scaled(profile, factor),
-            {
-                "time.started_unix_ns": str(FIRST_NS + number),
-                "git.commit": commit(number // 3),
-                "git.dirty": dirty,
-            },
-        )
-        for number, (factor, dirty) in enumerate(
-            [(1, "false"), (1.02, "false"), (1.01, "false"), (2, "false"), (3, "true")]
-        )
-    ]
+    given = [(1, "false"), (1.02, "false"), (1.01, "false"), (2, "false"), (3, "true")]
+    of_commit = [recorded(by, n, commit(n // 3), dirty) for n, (by, dirty) in enumerate(given)]
     save(tmp_path / "a", *of_commit[:2])
     for number, one in enumerate(of_commit[2:]):
         save(tmp_path / f"b{number}", one)
@@ -169,12 +146,8 @@ def test_runs_of_a_baseline_and_runs_of_a_commit_are_one_point(tmp_path: Path) -
 
 
 def test_commits_are_in_the_order_of_their_first_recording(tmp_path: Path) -> None:
-    profile = example()
-    for place, (time, of) in enumerate(
-        [(5, "b" * 40), (1, "c" * 40), (9, "c" * 40), (3, "a" * 40)]
-    ):
-        facts = {"time.started_unix_ns": str(FIRST_NS + time), "git.commit": of}
-        save(tmp_path / str(place), with_facts(scaled(profile, 1 + place / 100), facts))
+    for place, (time, of) in enumerate([(5, "b"), (1, "c"), (9, "c"), (3, "a")]):
+        save(tmp_path / str(place), recorded(1 + place / 100, time, of * 40))
     found = traceql.history(tmp_path, by="commit", metrics="decode.step").df()
     assert [x[0] for x in found["x"]] == ["c", "a", "b"]
 
@@ -194,9 +167,6 @@ def test_times_come_from_the_run_the_trace_the_baseline_or_the_file(tmp_path: Pa
     assert {row["time_from"] for row in found} == {"trace", "baseline", "file"}
     of_file = next(row for row in found if row["time_from"] == "file")
     assert of_file["recorded"] == "2026-09-21T14:13:20Z"
-
-
-# What is compared with what
 
 
 @pytest.mark.slow
@@ -223,9 +193,7 @@ def test_runs_that_do_not_compare_are_in_series_of_their_own(tmp_path: Path) -> 
         "decode step of llama with 36 layers on H200",
         "decode step of qwen3 with 36 layers on H200, KV lengths known",
     }
-    points = {row["title"]: row["names"] for row in found}
-    counts = [len([row for row in found if row["title"] == title]) for title in points]
-    assert sorted(counts) == [1, 1, 1, 1, 2]
+    assert sorted(Counter(row["title"] for row in found).values()) == [1, 1, 1, 1, 2]
     together = traceql.history(tmp_path, metrics="decode.step", accept=["all"])
     assert sorted(len(together.of(number)) for number in range(len(together.titles))) == [1, 5]
 
@@ -235,9 +203,6 @@ def _with_lengths(profile: Profile, name: str = "stratum") -> pa.Table:
     place = table.schema.get_field_index("grain")
     kv = table.set_column(place, "grain", pa.array(["kv"] * len(table), pa.string()))
     return pa.concat_tables([table, kv])
-
-
-# Bad input
 
 
 def test_what_cannot_be_read_is_named_and_left_out(tmp_path: Path) -> None:
@@ -262,57 +227,40 @@ def test_what_cannot_be_read_is_named_and_left_out(tmp_path: Path) -> None:
 
 def test_a_folder_without_runs_is_one_line(tmp_path: Path) -> None:
     assert "does not exist" in refusal("history", tmp_path / "none")
-    assert "has no database" in refusal("history", tmp_path)
     (tmp_path / "link").symlink_to(tmp_path)  # leads back
     assert "has no database" in refusal("history", tmp_path)
     (tmp_path / "a.duckdb").write_text("no database")
-    assert "can be used" in refusal("history", tmp_path)
     assert "is one file" in refusal("history", tmp_path / "a.duckdb")
 
 
 def test_what_is_asked_for_must_exist(tmp_path: Path) -> None:
     save(tmp_path / "a", example())
     assert "did you mean 'decode.step'" in refusal("history", tmp_path, "--metric", "decode.stp")
-    assert "did you mean 'step'" in refusal("history", tmp_path, "--metric", "stepp")
     assert "has its commit" in refusal("history", tmp_path, "--by", "commit")
     assert "must end in" in refusal("history", tmp_path, "-o", tmp_path / "history.pdf")
-    missing = tmp_path / "none" / "history.html"
-    assert called("history", tmp_path, "-o", missing).returncode == 1
-    assert not missing.parent.exists()
-
-
-# What is written
 
 
 @pytest.mark.slow
 def test_tables_and_formats_have_a_row_for_each_point(tmp_path: Path) -> None:
     save_history(tmp_path, [*NOISE, 1.1, 1.11, 1.09])
-    done = called("history", tmp_path, "--metric", "decode.step")
-    shown = done.stdout.decode()
+    words = ("history", tmp_path, "--metric", "decode.step")
+    shown = called(*words).stdout.decode()
     assert shown.startswith("! decode step of qwen3 with 36 layers on H200: slower by 9.")
     assert "2026-10-03 14:13" in shown
-    text = called("history", tmp_path, "--metric", "decode.step", "--format", "csv").stdout.decode()
-    assert len(list(csv.DictReader(text.splitlines()))) == 15
-    text = called(
-        "history", tmp_path, "--metric", "decode.step", "--format", "json"
-    ).stdout.decode()
-    times = [row["recorded_unix_ns"] for row in json.loads(text)]
+    assert len(called(*words, "--format", "csv").stdout.splitlines()) == 1 + 15
+    times = [row["recorded_unix_ns"] for row in json.loads(output(*words, "--format", "json"))]
     assert {later - earlier for earlier, later in pairwise(times)} == {DAY_NS}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by", ["time", "commit"])
-def test_pages_and_charts_need_no_network(by: str, tmp_path: Path) -> None:
+def test_pages_and_charts_need_no_network(tmp_path: Path) -> None:
     save_history(tmp_path / "runs", [*NOISE, 1.5, *NOISE, 1.1, 1.11, 1.09, 2])
-    save(
-        tmp_path / "runs" / "b200",
-        with_facts(example(), {"gpu.name": "NVIDIA <b>B200", "git.commit": "f" * 40}),
-    )
+    other = with_facts(example(), {"gpu.name": "NVIDIA <b>B200", "git.commit": "f" * 40})
+    save(tmp_path / "runs" / "b200", other)
     for suffix in ("html", "svg", "png"):
         file = tmp_path / f"history.{suffix}"
-        words = ["history", str(tmp_path / "runs"), "--by", by, "-o", str(file)]
-        result = CliRunner().invoke(cli, [*words, "--metric", "decode.step"])
-        assert result.exit_code == 0, result.output
+        words = ("history", tmp_path / "runs", "--by", "commit", "-o", file)
+        assert called(*words, "--metric", "decode.step").returncode == 0
     page = (tmp_path / "history.html").read_text()
     assert "slower by 9." in page
     assert "too few runs to detect a change" in page
@@ -320,4 +268,3 @@ def test_pages_and_charts_need_no_network(by: str, tmp_path: Path) -> None:
     assert "<b>B200" not in page
     assert "NaN" not in (tmp_path / "history.svg").read_text()
     assert (tmp_path / "history.png").read_bytes().startswith(b"\x89PNG")
-    assert LEAST_POINTS == 10

@@ -1,6 +1,5 @@
 """Runs added by the machines of a Ray cluster: two nodes on this machine, with a token."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from traceql.cli import cli
 from traceql.errors import TraceqlError
 from traceql.runs.lake.add import add_run
 from traceql.runs.lake.executor.on_ray import Machine, OnRay, alive_nodes
-from traceql.runs.lake.executor.task import Task, TaskResult
+from traceql.runs.lake.executor.task import Task
 from traceql.runs.lake.maintenance import check_lake
 
 pytestmark = [
@@ -68,40 +67,26 @@ def lose(cluster: Any, node: Any) -> None:
     Its processes outlive it by seconds, in which a driver that has used one before uses it again.
     The head misses the node only some seconds later.
     """
-    processes = processes_of(node)
+    (raylet,) = node.all_processes["raylet"]
+    processes = psutil.Process(raylet.process.pid).children(recursive=True)
     cluster.remove_node(node, allow_graceful=False)
     _, alive = psutil.wait_procs(processes, timeout=60)
     assert not alive
     cluster.wait_for_nodes(timeout=60)
 
 
-def processes_of(node: Any) -> list[psutil.Process]:
-    """What a node has started: its agents, and the processes that run tasks."""
-    (raylet,) = node.all_processes["raylet"]
-    found: list[psutil.Process] = psutil.Process(raylet.process.pid).children(recursive=True)
-    return found
+def task(work: Callable[[], Any], reads: Path = Path(__file__)) -> Task:
+    return Task(work, reads, memory_bytes=1 << 30, timeout_s=60)
 
 
-def task(work: Callable[[], Any], reads: Path = Path(__file__), timeout_s: float = 60) -> Task:
-    return Task(work, reads, memory_bytes=1 << 30, timeout_s=timeout_s)
-
-
-def all_ended(cluster: Any, *started: Task, wait_s: float = 60) -> list[TaskResult]:
-    with OnRay(cluster.address, wait_s=wait_s) as executor:
-        executor.resources([Path(__file__)])
-        for one in started:
-            executor.start(one)
-        return [executor.next_result() for _ in started]
-
-
-def add(cluster: Any, *words: object) -> Result:
-    return CliRunner().invoke(cli, ["lake", "add", *map(str, words), "--ray", str(cluster.address)])
+def add(address: str, *words: object) -> Result:
+    return CliRunner().invoke(cli, ["lake", "add", *map(str, words), "--ray", address])
 
 
 @pytest.mark.usefixtures("node")
 def test_a_lake_has_the_same_rows_as_one_that_is_made_here(cluster: Any, tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
-    told = add(cluster, *RUNS, "--lake", there)
+    told = add(cluster.address, *RUNS, "--lake", there)
     assert (told.exit_code, told.stderr.count("added: ")) == (0, len(RUNS)), told.output
     for run in RUNS:
         add_run(run, here)
@@ -112,7 +97,7 @@ def test_a_lake_has_the_same_rows_as_one_that_is_made_here(cluster: Any, tmp_pat
             rows = f"FROM {name} ORDER BY ALL"
             assert one.sql(rows).arrow().equals(other.sql(rows).arrow()), name
     assert check_lake(str(there)).problems == ()
-    assert "skipped: " in add(cluster, RUNS[0], "--lake", there).stderr
+    assert "skipped: " in add(cluster.address, RUNS[0], "--lake", there).stderr
 
 
 def test_a_task_runs_on_the_machine_that_has_its_file(
@@ -152,35 +137,36 @@ def test_tasks_of_a_node_that_is_lost_are_run_elsewhere(
     losing = Thread(target=lose_one_of_two)
     losing.start()
     work = [partial(tasks.note_and_wait, notes, f"task {number}", goes_on) for number in range(2)]
-    found = all_ended(cluster, *map(task, work))
+    with OnRay(cluster.address, wait_s=60) as executor:
+        executor.resources([Path(__file__)])
+        for one in work:
+            executor.start(task(one))
+        found = [executor.next_result() for _ in work]
     losing.join()
     assert [one.error for one in found] == [None, None]
     assert sorted(set(notes.read_text().splitlines())) == ["task 0", "task 1"]
     assert len(notes.read_text().splitlines()) == 3
 
 
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What a cluster prints that has no network but 127.0.0.1, where that is permitted."""
-    folder = tmp_path_factory.mktemp("alone")
-    trace = traces.write(folder / "one.json", traces.kernel(ts=0, dur=5))
-    script = Path(__file__).with_name("ray_alone.py")
-    done = subprocess.run(
-        [*loopback_alone(), sys.executable, str(script), str(trace), str(folder / "lake")],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    found = done.stdout.splitlines()
-    assert len(found) == 2, done.stderr
-    return found
+_ALONE = """
+import subprocess, sys
+from ray.cluster_utils import Cluster
+head = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
+cluster = Cluster(initialize_head=True, head_node_args=head)
+words = [sys.executable, "-m", "traceql", "lake", "add", *sys.argv[1:], "--ray", cluster.address]
+status = subprocess.run(words).returncode
+cluster.shutdown()
+sys.exit(status)
+"""
 
 
-def test_no_network_is_needed(alone: list[str]) -> None:
+def test_no_network_is_needed(tmp_path: Path) -> None:
+    """A cluster that has no network but 127.0.0.1, where that is permitted."""
     if not loopback_alone():
         pytest.skip("this system permits no network namespace of one's own")
-    assert alone[0] == "0"
+    trace = traces.write(tmp_path / "one.json", traces.kernel(ts=0, dur=5))
+    words = [sys.executable, "-c", _ALONE, str(trace), "--lake", str(tmp_path / "lake")]
+    subprocess.run([*loopback_alone(), *words], timeout=300, check=True)
 
 
 @pytest.mark.parametrize(
@@ -191,11 +177,8 @@ def test_no_network_is_needed(alone: list[str]) -> None:
     ],
 )
 def test_no_cluster_is_one_line(address: str, reason: str, tmp_path: Path) -> None:
-    with pytest.raises(TraceqlError, match="no Ray cluster answers at") as raised:
-        CliRunner().invoke(
-            cli,
-            ["lake", "add", str(RUNS[0]), "--lake", str(tmp_path / "lake"), "--ray", address],
-            catch_exceptions=False,
-        )
-    assert reason in str(raised.value)
+    raised = add(address, RUNS[0], "--lake", tmp_path / "lake").exception
+    assert isinstance(raised, TraceqlError)
+    assert f"no Ray cluster answers at {address}" in str(raised)
+    assert reason in str(raised)
     assert not (tmp_path / "lake").exists()

@@ -14,6 +14,7 @@ import traceql
 from traceql.analysis.peaks.rows import SHIPPED, PeakRow, peak_rows
 from traceql.database.loading.inputs import write_peaks
 from traceql.errors import PeaksInvalid
+from traceql.sql.execute import drop_derived
 from traceql.util.files import read_text
 
 LISTED = peak_rows(SHIPPED, read_text(SHIPPED))
@@ -102,15 +103,9 @@ def test_each_example_is_its_own_device_and_no_other(dtype: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["NVIDIA H200 MIG 1g.18gb", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "NVIDIA H20-3e", "CPU"]
-)
+@pytest.mark.parametrize("name", ["NVIDIA H200 MIG 1g.18gb", "NVIDIA H20-3e", "CPU"])
 def test_a_part_of_a_gpu_has_no_peaks(name: str) -> None:
-    con = named(name)
-    assert rows(con, "FROM peak") == []
-
-
-# --- tables ----------------------------------------------------------------------------------
+    assert rows(named(name), "FROM peak") == []
 
 
 def named(*devices: str) -> Any:
@@ -152,8 +147,6 @@ def measured_on(device: str, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-# Durations that no GPU has are given to these.
-COPY = {"op": "copy", "bytes": 10**6, "ns": 2000}
 PRODUCT = {"dtype": "bf16", "m": 64, "k": 64, "n": 64, "ns": 2000}
 
 
@@ -205,14 +198,9 @@ def test_measured_ceilings_are_rows_of_their_own(tmp_path: Path) -> None:
     write_peaks(con.con, [file, written(tmp_path / "x.json", measured_on("NVIDIA H100 NVL"))])
     bf16, fp8 = rows(con, f"{_PEAK} WHERE kind = 'measured'")
     assert bf16 == (
-        "bf16",
-        pytest.approx(2e-3 * 8192**3 / 1_340_000),
-        pytest.approx(2**33 / 2_000_000),
-        pytest.approx(1e9 / 2.6e6),
-        None,
-        62_914_560,
-        1185,
-    )
+        "bf16", pytest.approx(2e-3 * 8192**3 / 1_340_000), pytest.approx(2**33 / 2_000_000),
+        pytest.approx(1e9 / 2.6e6), None, 62_914_560, 1185,
+    )  # fmt: skip
     assert fp8 == ("fp8", pytest.approx(2e-3 * 4096 * 512 / 2000), *bf16[2:])
     assert rows(con, "SELECT COUNT(*) FROM peak WHERE kind = 'data sheet'") == [(3,)]
     assert rows(con, "SELECT gap_ns FROM measured_device ORDER BY ALL") == [(515.5,), (515.5,)]
@@ -239,17 +227,11 @@ def test_a_given_file_counts_before_those_of_run_directories_and_of_these_the_la
             [f"/{run}/peaks.json", f"/{run}", json.dumps(document)],
         )
     assert rows(con, "SELECT path FROM measured_device") == [("/new/peaks.json",)]
-    con = named("NVIDIA H200")
-    con.execute(
-        "INSERT INTO peak_file VALUES ('/new/peaks.json', '/new', 'NVIDIA H200', ?)",
-        [json.dumps(measured_on("NVIDIA H200"))],
-    )
     older = measured_on("NVIDIA H200", measured="2025-01-01T00:00:00+00:00")
-    write_peaks(con.con, [written(tmp_path / "given.json", older)])
-    assert rows(con, "SELECT path FROM measured_device") == [(str(tmp_path / "given.json"),)]
-
-
-# --- measured on H200, by `traceql experiment peaks` ---------------------------------------------
+    file = written(tmp_path / "given.json", older)
+    drop_derived(con.con)
+    write_peaks(con.con, [file])
+    assert rows(con, "SELECT path FROM measured_device") == [(str(file),)]
 
 
 @pytest.mark.parametrize("file", [ONE_H200, TWO_H200], ids=["one", "two"])
@@ -269,56 +251,34 @@ def test_ceilings_of_a_real_gpu_are_below_its_data_sheet(file: Path) -> None:
         assert 0.90 < hbm < 0.95
         assert link is None or 0.86 < link < 0.89
         assert kernel_ns == 960
-    document = json.loads(file.read_text())
-    count = len(document["collectives"])
+    count = len(json.loads(file.read_text())["collectives"])
     assert rows(con, "SELECT COUNT(*) FROM measured_collective") == [(count,)]
-
-
-# --- files -----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("", "the first line must name the columns device and dtype"),
-        ("device,dtype\n", None),
         ("device,tflops\nA,1\n", "the first line must name the columns device and dtype"),
-        ("device,dtype,tflops,tflops\n", "the first line names a column twice"),
         ("device,dtype,hbm_gbs\nA,bf16,1\n", "unknown column 'hbm_gbs'; the columns are device,"),
         ("device,dtype,tflops\nA,fp16,1\n", "row 1: unknown dtype 'fp16'; use one of bf16,"),
-        ("device,dtype,tflops\n,bf16,1\n", "row 1: no device"),
-        ("device,dtype,tflops\nA,bf16,\n", "row 1: no value; give at least one of tflops,"),
         ("device,dtype,tflops\nA,bf16,-1\n", "row 1: tflops is '-1', not a number above 0"),
-        ("device,dtype,tflops\nA,bf16,nan\n", "row 1: tflops is 'nan', not a number"),
-        ("device,dtype,tflops\nA,bf16,1e99\n", "row 1: tflops is '1e99', not a number"),
-        ("device,dtype,tflops\nA,bf16,\u0661\n", "row 1: tflops is '\u0661', not a number"),
-        ("device,dtype,tflops\nA,bf16,1,2\n", "row 1: more cells than columns; quote commas"),
         ("device,dtype,tflops\nA,bf16,1\nA,bf16,2\n", "row 2: an earlier row has the same device"),
         ("device,dtype,tflops\n[,bf16,1\n", "row 1: invalid device: Invalid Input Error: missing"),
-        ("{", "not JSON: "),
         ("{}", "it has no schema_version; give a peaks.json of traceql experiment peaks"),
         (json.dumps(measured_on("A", schema_version=3)), "written by a newer version of traceql"),
-        (json.dumps(measured_on("")), "Expected `str` of length >= 1 - at `$.device_name`"),
         (json.dumps(measured_on("A", memory=[{"op": "copy", "bytes": 1, "ns": 0}])),
          "Expected `float` >= 1.0 - at `$.memory[0].ns`"),
-        (json.dumps(measured_on("A", memory=[COPY | {"fastest_ns": 1e-300}])),
-         "Expected `float` >= 1.0 - at `$.memory[0].fastest_ns`"),
-        (json.dumps(measured_on("A", memory=[COPY | {"fastest_ns": 20_000}])),
-         "`fastest_ns` is above `ns`, the median - at `$.memory[0]`"),
         (json.dumps(measured_on("A", products=[PRODUCT | {"fastest_ns": 2000.1}])),
          "`fastest_ns` is above `ns`, the median - at `$.products[0]`"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_not_one_of_peaks_is_refused(
-    content: str, reason: str | None, tmp_path: Path
+    content: str, reason: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "given"
     file.write_text(content, encoding="utf-8")
     con = database().con
-    if reason is None:
-        write_peaks(con, [file])
-        return
     with pytest.raises(PeaksInvalid) as refused:
         write_peaks(con, [file])
     assert reason in str(refused.value)
@@ -340,6 +300,8 @@ def test_a_run_directory_brings_its_own_ceilings(tmp_path: Path) -> None:
     with traceql.open(traceql.load(run, target, peaks=[own]).database) as trace:
         assert len(trace.select("FROM user_peak").rows()) == 1
         assert len(trace.select("FROM measured_device").rows()) == 1
+        given = trace.sql("SELECT ok FROM ledger WHERE check_name = 'given peaks'").rows()
+    assert {row["ok"] for row in given} == {False}  # they are for no GPU of the run
 
 
 @pytest.mark.slow
@@ -349,8 +311,6 @@ def test_a_run_directory_brings_its_own_ceilings(tmp_path: Path) -> None:
         ({"products": None}, "Expected `array`, got `null` - at `$.products`"),
         ({"products": [PRODUCT | {"fastest_ns": 20_000}]},
          "`fastest_ns` is above `ns`, the median - at `$.products[0]`"),
-        ({"memory": [COPY | {"fastest_ns": 1e-300}]},
-         "Expected `float` >= 1.0 - at `$.memory[0].fastest_ns`"),
     ],
 )  # fmt: skip
 def test_damaged_ceilings_in_a_run_directory_are_told_by_the_ledger(
@@ -363,16 +323,3 @@ def test_damaged_ceilings_in_a_run_directory_are_told_by_the_ledger(
         failed = trace.run("quality.ledger", failed=True).rows()
         (note,) = [row["note"] for row in failed if row["check_name"] == "peaks.json"]
         assert note == f"not loaded: {reason}"
-
-
-@pytest.mark.slow
-def test_the_ledger_tells_of_peaks_for_no_gpu_of_the_run(tmp_path: Path) -> None:
-    given = tmp_path / "peaks.csv"
-    given.write_text("device,dtype,tflops,source\nNo Such GPU,bf16,1,a test\n", encoding="utf-8")
-    traceql.load(
-        [databases.EXAMPLES / "qwen3-8b-tp1-graph"], tmp_path / "run.duckdb", peaks=[given]
-    )
-    with traceql.Trace(tmp_path / "run.duckdb") as trace:
-        (told,) = trace.sql("FROM ledger WHERE check_name = 'given peaks'").rows()
-    assert told["ok"] is False
-    assert "NVIDIA H200" in told["note"]

@@ -36,12 +36,8 @@ def found(
         RankFacts(rank, world, RankPosition(*place), None, [g for g in listed if rank in g.ranks])
         for rank, place in named.items()
     ]
-    layout: Layout = inferred_layout(
-        facts,
-        {},
-        Operations(reduces_layers, reduce_gradients=False, tensor_ranks=tensor_ranks),
-        stated,
-    )
+    operations = Operations(reduces_layers, reduce_gradients=False, tensor_ranks=tensor_ranks)
+    layout: Layout = inferred_layout(facts, {}, operations, stated)
     assert layout.places == {rank: RankPosition(*place) for rank, place in named.items()}
     return layout.tp, layout.pp, layout.dp
 
@@ -104,22 +100,15 @@ def test_sizes_in_run_json_that_cannot_be_do_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stated", "rank", "expected"),
-    [
-        (Sizes(1, 4, 1), 2, (0, 2, 0, "run.json")),  # one kind: its places are the ranks
-        (Sizes(4, 1, 1), 2, (2, 0, 0, "run.json")),
-        (Sizes(1, 1, 4), 2, (0, 0, 2, "run.json")),
-    ],
+    ("stated", "place"),
+    [(Sizes(1, 4, 1), (0, 2, 0)), (Sizes(4, 1, 1), (2, 0, 0)), (Sizes(1, 1, 4), (0, 0, 2))],
 )
 def test_places_along_one_kind_of_parallelism_are_the_ranks(
-    stated: Sizes, rank: int, expected: tuple[int | str, ...]
+    stated: Sizes, place: tuple[int, int, int]
 ) -> None:
-    facts = [RankFacts(rank, 4, None, None, [])]
-    layout = inferred_layout(
-        facts, {}, Operations(reduce_layers=False, reduce_gradients=False), stated
-    )
-    place = layout.places[rank]
-    assert (place.tp, place.pp, place.dp, layout.source) == expected
+    operations = Operations(reduce_layers=False, reduce_gradients=False)
+    layout = inferred_layout([RankFacts(2, 4, None, None, [])], {}, operations, stated)
+    assert (layout.places[2], layout.source) == (RankPosition(*place), "run.json")
     assert (layout.tp, layout.pp, layout.dp) == (stated.tp, stated.pp, stated.dp)
 
 
@@ -128,22 +117,12 @@ def test_places_along_one_kind_of_parallelism_are_the_ranks(
     [
         ("open", {}, (0, 0, 0), (None, None, None), None),
         ("stated", {"tp": 2, "pp": 1, "dp": 2}, (0, 0, 0), (2, 1, 2), None),
-        (
-            "beyond",
-            {"tp": 2, "pp": 1, "dp": 2},
-            (0, 1, 0),
-            (None, None, None),
-            (3, 4, "pp is 1, but a rank has the number 1 there"),
-        ),
-        (
-            "product",
-            {"tp": 4, "pp": 1, "dp": 2},
-            (0, 0, 0),
-            (None, None, None),
-            (3, 4, "world_size is 4, but tp x pp x dp is 8"),
-        ),
+        ("beyond", {"tp": 2, "pp": 1, "dp": 2}, (0, 1, 0), (None, None, None),
+         (3, 4, "pp is 1, but a rank has the number 1 there")),
+        ("product", {"tp": 4, "pp": 1, "dp": 2}, (0, 0, 0), (None, None, None),
+         (3, 4, "world_size is 4, but tp x pp x dp is 8")),
     ],
-)
+)  # fmt: skip
 def test_the_ledger_tells_of_sizes_in_run_json_that_cannot_be(
     name: str,
     parallel: dict[str, int],

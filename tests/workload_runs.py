@@ -22,20 +22,15 @@ import traceql
 
 @dataclass(frozen=True)
 class Workload:
-    """How a trace was recorded.
-
-    Attributes:
-        first_steps: the requests whose prompts the first steps process.
-        configured: whether the run directory has the configuration of the model.
-    """
+    """How a trace was recorded."""
 
     trace: str
     model: str
     tp: int
     prompt: int
-    first_steps: Sequence[str]
+    first_steps: Sequence[str]  # the requests whose prompts these process
     ep: bool = False
-    configured: bool = True
+    configured: bool = True  # whether the run directory has the configuration of the model
 
 
 DENSE = Workload("qwen3-8b-tp1-graph", "qwen3-8b", 1, 512, ("ab", "cd"))

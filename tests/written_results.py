@@ -44,18 +44,6 @@ class WrittenPoint:
     profiled: Path | None = None
     skipped: str | None = None
 
-    def engine(self, model: str) -> dict[str, Any]:
-        return {
-            "model": model,
-            "dummy_weights": True,
-            "tp": self.tp,
-            "pp": self.pp,
-            "dp": self.dp,
-            "ep": self.ep,
-            "arguments": dict(self.arguments),
-            "environment": {},
-        }
-
     @property
     def engine_key(self) -> str:
         ep = "-ep" if self.ep else ""
@@ -70,16 +58,16 @@ class WrittenPoint:
     def facts(self, model: str, bench: str) -> dict[str, Any]:
         return {
             "path": self.path,
-            "engine": self.engine(model),
-            "bench": bench,
-            "batch": self.batch,
-            "concurrency": self.concurrency,
-            "request_rate": self.request_rate,
-            "prompt_tokens": self.prompt_tokens,
+            "engine": {
+                "model": model, "dummy_weights": True, "tp": self.tp, "pp": self.pp, "dp": self.dp,
+                "ep": self.ep, "arguments": dict(self.arguments), "environment": {},
+            },
+            "bench": bench, "batch": self.batch, "concurrency": self.concurrency,
+            "request_rate": self.request_rate, "prompt_tokens": self.prompt_tokens,
             "output_tokens": self.output_tokens,
             "requests": self.batch or 4 * (self.concurrency or 8),
             "gpus": self.tp * self.pp * self.dp,
-        }
+        }  # fmt: skip
 
 
 def write_results(
@@ -100,26 +88,31 @@ def write_results(
         plan: other keys of the plan.
     """
     wanted = len(points[0].said) if repeats is None else repeats
-    profile = any(point.profiled for point in points)
-    facts: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
-    for point in points:
-        one = point.facts(model, bench)
-        facts[point.skipped is None].append(
-            one | ({"reason": point.skipped} if point.skipped else {})
-        )
+    record = {"profile": any(point.profiled for point in points)}
+    facts = [point.facts(model, bench) for point in points]
     document = {
         "schema_version": 1,
-        "plan": {"model": model, "bench": bench, "repeats": wanted, "record": {"profile": profile}}
-        | plan,
-        "points": facts[True],
-        "skipped": facts[False],
+        "plan": {"model": model, "bench": bench, "repeats": wanted, "record": record} | plan,
+        "points": [one for one, p in zip(facts, points, strict=True) if p.skipped is None],
+        "skipped": [
+            one | {"reason": p.skipped} for one, p in zip(facts, points, strict=True) if p.skipped
+        ],
     }
     _write(folder / "plan.json", document)
-    for order, point in enumerate(points):
+    for order, (point, known) in enumerate(zip(points, facts, strict=True)):
         for number, said in enumerate(point.said, start=1):
-            _write_repeat(folder, point, number, order, said, point.facts(model, bench), log)
+            server = f"servers/{point.engine_key}/repeat-{number}.1"
+            (folder / server).mkdir(parents=True, exist_ok=True)
+            (folder / server / "log.txt").write_text(log)
+            place = folder / "points" / point.path / f"repeat-{number}"
+            _write_repeat(place, said, _run(known, number, order, server))
         if point.profiled is not None:
-            _write_profiled(folder, point, order, point.facts(model, bench))
+            place = folder / "points" / point.path / "profiled"
+            shutil.copytree(point.profiled, place)
+            file = place / "run.json"
+            captured = json.loads(file.read_text()) if file.exists() else {}
+            run = _run(known, 0, order, f"servers/{point.engine_key}/profiled.1")
+            _write(file, run | captured | {"status": "complete", "reason": None})
     return folder
 
 
@@ -128,59 +121,29 @@ def latencies(**medians_ms: float) -> dict[str, float]:
     return {f"median_{name}_ms": value for name, value in medians_ms.items()}
 
 
-def _write_repeat(
-    folder: Path,
-    point: WrittenPoint,
-    number: int,
-    order: int,
-    said: Mapping[str, Any] | None,
-    facts: Mapping[str, Any],
-    log: str,
-) -> None:
-    place = folder / "points" / point.path / f"repeat-{number}"
-    server = f"servers/{point.engine_key}/repeat-{number}.1"
-    (folder / server).mkdir(parents=True, exist_ok=True)
-    (folder / server / "log.txt").write_text(log)
-    run = _run(facts, number, order, server)
+def _write_repeat(place: Path, said: Row | None, run: dict[str, Any]) -> None:
     if said is None:
         _write(place / "run.json", run | {"status": "failed", "reason": "out of GPU memory"})
         return
-    _write(place / "bench.json", {"completed": facts["requests"], "failed": 0, **said})
+    requests = run["experiment"]["point"]["requests"]
+    _write(place / "bench.json", {"completed": requests, "failed": 0, **said})
     window = {"begin_unix_ns": BEGIN_UNIX_NS, "end_unix_ns": BEGIN_UNIX_NS + 10**9}
     _write(place / "metrics.json", {"passes": {"unprofiled": window}})
     _write(place / "run.json", run | {"status": "complete", "reason": None})
 
 
-def _write_profiled(
-    folder: Path, point: WrittenPoint, order: int, facts: Mapping[str, Any]
-) -> None:
-    assert point.profiled is not None
-    place = folder / "points" / point.path / "profiled"
-    shutil.copytree(point.profiled, place)
-    file = place / "run.json"
-    captured = json.loads(file.read_text()) if file.exists() else {}
-    server = f"servers/{point.engine_key}/profiled.1"
-    _write(file, _run(facts, 0, order, server) | captured | {"status": "complete", "reason": None})
-
-
 def _run(facts: Mapping[str, Any], number: int, order: int, server: str) -> dict[str, Any]:
     return {
-        "schema_version": 1,
-        "kind": "vllm-bench",
+        "schema_version": 1, "kind": "vllm-bench",
         "experiment": {
-            "point": facts,
-            "repeat": number,
-            "order": order,
+            "point": facts, "repeat": number, "order": order,
             "server": {"folder": server, "command": ["vllm", "serve", "model"], "start_s": 30.0},
             "seconds": 5.0,
         },
-        "start_unix_ns": BEGIN_UNIX_NS,
-        "environment": {},
-        "versions": {"vllm": "0.32.0", "torch": "2.13.0"},
-        "host": {"name": "node"},
-        "git": None,
+        "start_unix_ns": BEGIN_UNIX_NS, "environment": {},
+        "versions": {"vllm": "0.32.0", "torch": "2.13.0"}, "host": {"name": "node"}, "git": None,
         "gpus": [{"name": "NVIDIA H200", "driver": "570.1"}] * facts["gpus"],
-    }
+    }  # fmt: skip
 
 
 def _write(file: Path, value: Any) -> None:
