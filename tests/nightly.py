@@ -57,7 +57,6 @@ _DAMAGE = [
     Rule("test_streaming", ("recording",)),
     Rule("test_parts", but=_RUNS[:1]),
     Rule("test_compiled", ("recordings_are_scanned_alike",)),
-    Rule("test_waterfall_and_roofline", ("no_name_covers",)),
     Rule("test_compare_parts", ("simulated_repeats",)),
     Rule("test_history", ("noise_is_not_marked", "five_deviations")),
 ]

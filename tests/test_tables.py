@@ -87,24 +87,6 @@ def test_graph_mode_is_full_where_attention_ran_inside(attention: int, mode: str
 # --- launch and kernel -----------------------------------------------------------------------
 
 
-def test_launch_belongs_to_the_last_step_that_began() -> None:
-    con = database(
-        launch(ts=1, correlation=1),
-        step(ts=2, dur=3, context=(1, 8)),
-        launch(ts=2, correlation=2),
-        launch(ts=8, dur=2.5, correlation=3, name="cuLaunchKernelEx", tid=7),
-        step(ts=9, dur=3, generation=(1, 1)),
-        launch(ts=9.001, correlation=4, name="hipLaunchKernel"),
-        host("aten::mm", ts=9, dur=1),
-    )
-    assert rows(con, "FROM launch") == [
-        (0, 0, 1000, 1000, "cudaLaunchKernel", PID, 1, None),
-        (2, 0, 2000, 1000, "cudaLaunchKernel", PID, 2, 0),
-        (3, 0, 8000, 2500, "cuLaunchKernelEx", 7, 3, 0),
-        (5, 0, 9001, 1000, "hipLaunchKernel", PID, 4, 1),
-    ]
-
-
 def test_kernels_of_all_kinds_find_their_launch_and_step() -> None:
     con = database(
         step(ts=0, dur=9, generation=(1, 1)),
@@ -278,22 +260,6 @@ def test_a_long_kernel_does_not_hide_the_later_one_of_its_stream(
         launch(ts=20, correlation=3),
     )
     assert rows(con, GAP) == [(310_000, 10_000, "launch", 3, 4)]
-
-
-def test_gap_belongs_to_the_step_of_the_kernel_that_ends_it() -> None:
-    con = database(
-        step(ts=0, dur=1, context=(1, 8)),
-        launch(ts=0, correlation=1),
-        kernel(ts=1, dur=1, correlation=1),
-        step(ts=4, dur=1, generation=(1, 1)),
-        launch(ts=4, correlation=2),
-        kernel(ts=6, dur=1, correlation=2),
-        kernel(ts=9, dur=1),
-    )
-    assert rows(con, "SELECT ts, dur, cause, step_id FROM gap") == [
-        (2000, 4000, "host", 1),
-        (7000, 2000, "unknown", 1),
-    ]
 
 
 # --- ledger ----------------------------------------------------------------------------------

@@ -1,17 +1,13 @@
-"""Waterfalls add up, rooflines show each ceiling once, and their texts do not cover each other."""
+"""Charts: bars of waterfalls, roofs of rooflines; and utilization worked out by hand."""
 
-import itertools
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from derived import Row, answer, insert
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from test_waterfall import STEP, cost, filled
 
 from traceql.result.chart.draw import drawn
-from traceql.result.chart.plane import Box, Point, places
 from traceql.sql.query import Chart
 
 _WATERFALL = {"x": "mean_ns", "y": "part", "color": "bar"}
@@ -22,10 +18,10 @@ _ROOFLINE = {
 }  # fmt: skip
 
 
-def waterfall(*rows: tuple[str, str | None, float | None], width: int = 560) -> dict[str, Any]:
+def waterfall(*rows: tuple[str, str | None, float | None]) -> dict[str, Any]:
     bar, part, ns = zip(*rows, strict=True)
     table = pa.table({"bar": bar, "part": part, "mean_ns": pa.array(ns, pa.float64())})
-    spec: dict[str, Any] = drawn(table, Chart("waterfall", _WATERFALL), width=width).to_dict()
+    spec: dict[str, Any] = drawn(table, Chart("waterfall", _WATERFALL), width=560).to_dict()
     return spec
 
 
@@ -43,9 +39,10 @@ def row(role: str, **other: Any) -> dict[str, Any]:
     } | other  # fmt: skip
 
 
-def roofline(*rows: dict[str, Any], width: int = 560) -> Any:
+def roofline(*rows: dict[str, Any]) -> dict[str, Any]:
     table = pa.Table.from_pylist(list(rows))
-    return drawn(table, Chart("roofline", _ROOFLINE), width=width, tagged=True)
+    spec: dict[str, Any] = drawn(table, Chart("roofline", _ROOFLINE), width=560).to_dict()
+    return spec
 
 
 def data_of(spec: dict[str, Any], column: str) -> list[dict[str, Any]]:
@@ -87,7 +84,7 @@ def test_each_pair_of_ceilings_is_one_roof_and_measured_ones_are_dashed() -> Non
     spec = roofline(
         row("o_proj", **measured), row("qkv_proj", intensity=900.0, **measured),
         row("experts_down", dtype="fp8", peak_tflops=1978.9, achieved_tflops=30.0),
-    ).to_dict()  # fmt: skip
+    )  # fmt: skip
     corners = {(row["roof"], row["measured"]) for row in data_of(spec, "roof")}
     assert corners == {(0, False), (1, False), (2, True)}
     dashes = [layer["mark"]["strokeDash"] for layer in spec["layer"] if "detail" in str(layer)]
@@ -97,40 +94,12 @@ def test_each_pair_of_ceilings_is_one_roof_and_measured_ones_are_dashed() -> Non
 
 
 def test_roofs_bend_where_bytes_and_operations_take_the_same_time() -> None:
-    spec = roofline(row("o_proj")).to_dict()
+    spec = roofline(row("o_proj"))
     start, ridge, end = data_of(spec, "roof")
     assert start["y"] == pytest.approx(start["x"] * 4.8)
     assert (ridge["x"], ridge["y"]) == (pytest.approx(989.4e3 / 4800), 989.4)
     assert end["y"] == 989.4
     assert start["x"] < 4 < ridge["x"] < end["x"]
-
-
-_POINTS = st.lists(
-    st.builds(
-        Point,
-        x=st.floats(0, 400), y=st.floats(0, 300), radius=st.floats(2, 10),
-        name=st.text("abc", min_size=1, max_size=14), weight=st.floats(0, 9),
-    ),
-    max_size=18,
-)  # fmt: skip
-
-
-@settings(max_examples=40, deadline=None)
-@given(_POINTS)
-def test_no_name_covers_a_point_or_another_name(points: list[Point]) -> None:
-    found = places(points, Box(0, 0, 400, 300), [], [])
-    names = [place.box(p.name) for p, place in zip(points, found, strict=True) if place]
-    circles = [point.box for point in points]
-    pairs = [*itertools.combinations(names, 2), *itertools.product(names, circles)]
-    assert not [pair for pair in pairs if _overlap(*pair)]
-    assert all(box.left >= 0 and box.right <= 400 for box in names)
-
-
-def _overlap(one: Box, other: Box) -> bool:
-    """Whether they do more than touch."""
-    across = min(one.right, other.right) - max(one.left, other.left)
-    down = min(one.bottom, other.bottom) - max(one.top, other.top)
-    return min(across, down) > 1e-6
 
 
 # --- MFU, HFU and MBU of small steps, worked out by hand -----------------------------------------
