@@ -19,21 +19,13 @@ GPU_NAME = "AMD Instinct MI300X"
 CPU, FIRST_GPU = 0, 2  # numbers of the processors on their machine
 _GPUS = 10
 _ZERO_NS = 1_000_000_000_000  # of the first event of a run that a PyTorch trace has
-KERNEL, COPY, CALL, MARKER, HSA, ALLOCATION = (
-    "KERNEL_DISPATCH",
-    "MEMORY_COPY",
-    "HIP_RUNTIME_API_EXT",
-    "MARKER_CORE_RANGE_API",
-    "HSA_CORE_API",
-    "MEMORY_ALLOCATION",
-)
+KERNEL, COPY, ALLOCATION = "KERNEL_DISPATCH", "MEMORY_COPY", "MEMORY_ALLOCATION"
+CALL, MARKER, HSA = "HIP_RUNTIME_API_EXT", "MARKER_CORE_RANGE_API", "HSA_CORE_API"
 DIRECTIONS = {
-    "HtoH": "MEMORY_COPY_HOST_TO_HOST",
-    "HtoD": "MEMORY_COPY_HOST_TO_DEVICE",
-    "DtoH": "MEMORY_COPY_DEVICE_TO_HOST",
-    "DtoD": "MEMORY_COPY_DEVICE_TO_DEVICE",
+    f"{a[0]}to{b[0]}": f"MEMORY_COPY_{a}_TO_{b}".upper()
+    for a in ("Host", "Device")
+    for b in ("Host", "Device")
 }
-_CPU_COPIES = {"MEMORY_COPY_HOST_TO_DEVICE": "src", "MEMORY_COPY_DEVICE_TO_HOST": "dst"}
 
 
 @dataclass(frozen=True)
@@ -69,8 +61,8 @@ class Record:
     def agents(self) -> tuple[int, int]:
         """The source and the target of a copy."""
         gpu = FIRST_GPU + self.device
-        on_cpu = _CPU_COPIES.get(self.name)
-        return CPU if on_cpu == "src" else gpu, CPU if on_cpu == "dst" else gpu
+        source = CPU if self.name.endswith("HOST_TO_DEVICE") else gpu
+        return source, CPU if self.name.endswith("DEVICE_TO_HOST") else gpu
 
 
 @dataclass(frozen=True)
@@ -95,107 +87,95 @@ class Recorded:
 PID = 100
 
 
-def kernel(name: str = "Cijk_gemm", *, ts: int, dur: int, **values: Any) -> Record:
-    return Record(KERNEL, name, ts, dur, **_on_main(values))
+def kernel(name: str = "Cijk_gemm", *, ts: int, dur: int, tid: int = PID, **values: Any) -> Record:
+    return Record(KERNEL, name, ts, dur, tid, **values)
 
 
-def copy(direction: str = "HtoD", *, ts: int, dur: int, **values: Any) -> Record:
-    return Record(COPY, DIRECTIONS[direction], ts, dur, **_on_main(values))
+def copy(direction: str = "HtoD", *, ts: int, dur: int, tid: int = PID, **values: Any) -> Record:
+    return Record(COPY, DIRECTIONS[direction], ts, dur, tid, **values)
 
 
-def call(name: str = "hipLaunchKernel", *, ts: int, dur: int, **values: Any) -> Record:
-    return Record(CALL, name, ts, dur, **_on_main(values))
+def call(
+    name: str = "hipLaunchKernel", *, ts: int, dur: int, tid: int = PID, **values: Any
+) -> Record:
+    return Record(CALL, name, ts, dur, tid, **values)
 
 
-def marker(text: str, *, ts: int, dur: int, **values: Any) -> Record:
+def marker(text: str, *, ts: int, dur: int, tid: int = PID, **values: Any) -> Record:
     name = "roctxThreadRangeA" if dur else "roctxMarkA"
-    return Record(MARKER, name, ts, dur, **_on_main({"message": text} | values))
+    return Record(MARKER, name, ts, dur, tid, message=text, **values)
 
 
 def allocation(*, ts: int, dur: int, address: int, bytes: int = 0, **values: Any) -> Record:
     """An allocation, or a free, which has no size."""
     name = "MEMORY_ALLOCATION_" + ("ALLOCATE" if bytes else "FREE")
-    told = {"address": address, "bytes": bytes} | values
-    return Record(ALLOCATION, name, ts, dur, **_on_main(told))
-
-
-def _on_main(values: dict[str, Any]) -> dict[str, Any]:
-    """The values, on the main thread if they do not say otherwise."""
-    return {"tid": PID} | values
+    return Record(ALLOCATION, name, ts, dur, PID, address=address, bytes=bytes, **values)
 
 
 def run(files: Sequence[Path]) -> list[Recorded]:
     """The processes of a run, from the PyTorch trace of each of its ranks."""
-    first = min(ns(event["ts"]) for file in files for event in _complete(file))
-    shift = _ZERO_NS - first
-    return [Recorded(PID + n, list(_records(file, shift))) for n, file in enumerate(files)]
+    complete = [[e for e in document(file)["traceEvents"] if e["ph"] == "X"] for file in files]
+    shift = _ZERO_NS - min(ns(event["ts"]) for events in complete for event in events)
+    return [Recorded(PID + n, list(_records(events, shift))) for n, events in enumerate(complete)]
 
 
-def _complete(file: Path) -> Iterable[dict[str, Any]]:
-    return [event for event in document(file)["traceEvents"] if event["ph"] == "X"]
-
-
-def _records(file: Path, shift: int) -> Iterator[Record]:
+def _records(events: Iterable[dict[str, Any]], shift: int) -> Iterator[Record]:
     """A rank: its GPU activities, its calls, and its annotations as markers.
 
     Memory sets are kernels on AMD's GPUs.
     """
-    for number, event in enumerate(_complete(file), 1_000_000):
+    for number, event in enumerate(events, 1_000_000):
         cat, args = event.get("cat"), event.get("args", {})
-        times: dict[str, Any] = {"ts": ns(event["ts"]) + shift, "dur": ns(event["dur"])}
+        values: dict[str, Any] = {"ts": ns(event["ts"]) + shift, "dur": ns(event["dur"])}
+        values["correlation"] = args.get("correlation") or 0
         if cat in ("kernel", "gpu_memset", "gpu_memcpy"):
-            where = times | {
-                "device": args["device"],
-                "stream": args["stream"],
-                "correlation": args.get("correlation") or 0,
-            }
-            if cat == "gpu_memcpy":
-                yield copy(event["name"].split()[1], **where, bytes=args["bytes"])
-            elif cat == "gpu_memset":
-                yield kernel("__amd_rocclr_fillBufferAligned", **where)
-            else:
-                sizes = {what: tuple(args[what]) for what in ("grid", "block") if what in args}
-                yield kernel(event["name"], **(where | sizes))
+            values |= {"device": args["device"], "stream": args["stream"]}
+        else:
+            values["tid"] = event["tid"]
+        if cat == "gpu_memcpy":
+            yield copy(event["name"].split()[1], **values, bytes=args["bytes"])
+        elif cat == "gpu_memset":
+            yield kernel("__amd_rocclr_fillBufferAligned", **values)
+        elif cat == "kernel":
+            sizes = {what: tuple(args[what]) for what in ("grid", "block") if what in args}
+            yield kernel(event["name"], **(values | sizes))
         elif cat in ("cuda_runtime", "cuda_driver"):
-            correlation = args.get("correlation") or 0
-            yield call(event["name"], **times, tid=event["tid"], correlation=correlation)
+            yield call(event["name"], **values)
         elif cat == "user_annotation":
-            yield marker(event["name"], **times, tid=event["tid"], correlation=number)
+            yield marker(event["name"], **(values | {"correlation": number}))
 
 
 _TABLES = {
     "rocpd_metadata": "id tag value",
     "rocpd_string": "id guid string",
-    "rocpd_info_process": "id guid nid ppid pid init fini start end command environment extdata",
+    "rocpd_info_process": "id guid nid ppid pid start end command environment extdata",
     "rocpd_info_thread": "id guid nid ppid pid tid name start end extdata",
-    "rocpd_info_agent": "id guid nid pid type absolute_index logical_index type_index uuid name "
-    "model_name vendor_name product_name user_name extdata",
+    "rocpd_info_agent": "id guid nid pid type type_index uuid name product_name extdata",
     "rocpd_info_kernel_symbol": "id guid nid pid code_object_id kernel_name display_name "
     "arch_vgpr_count accum_vgpr_count sgpr_count extdata",
     "rocpd_info_pmc": "id guid nid pid agent_id name symbol units",
     "rocpd_track": "id guid nid pid tid name_id extdata",
-    "rocpd_event": "id guid category_id stack_id parent_stack_id correlation_id call_stack "
-    "line_info extdata",
+    "rocpd_event": "id guid category_id stack_id parent_stack_id correlation_id extdata",
     "rocpd_arg": "id guid event_id position type name value extdata",
     "rocpd_pmc_event": "id guid event_id pmc_id value extdata",
     "rocpd_region": "id guid nid pid tid start end name_id event_id extdata",
     "rocpd_sample": "id guid track_id timestamp event_id extdata",
     "rocpd_kernel_dispatch": "id guid nid pid tid agent_id kernel_id dispatch_id queue_id "
     "stream_id start end private_segment_size group_segment_size workgroup_size_x "
-    "workgroup_size_y workgroup_size_z grid_size_x grid_size_y grid_size_z region_name_id "
-    "event_id extdata",
-    "rocpd_memory_copy": "id guid nid pid tid start end name_id dst_agent_id dst_address "
-    "src_agent_id src_address size queue_id stream_id region_name_id event_id extdata",
+    "workgroup_size_y workgroup_size_z grid_size_x grid_size_y grid_size_z event_id extdata",
+    "rocpd_memory_copy": "id guid nid pid tid start end name_id dst_agent_id src_agent_id size "
+    "queue_id stream_id event_id extdata",
     "rocpd_memory_allocate": "id guid nid pid tid agent_id type level start end address size "
     "queue_id stream_id event_id extdata",
 }
 _TEXTS = {"tag", "guid", "string", "command", "environment", "extdata", "type", "name", "level"}
-_TEXTS |= {"kernel_name", "display_name", "product_name", "call_stack", "line_info"}
+_TEXTS |= {"kernel_name", "display_name", "product_name"}
 
 
 def _declared(column: str) -> str:
-    """The type of a column; values are numbers or texts."""
-    return "TEXT" if column in _TEXTS else "" if column == "value" else "INTEGER"
+    """A column and its type; values are numbers or texts."""
+    kind = "TEXT" if column in _TEXTS else "" if column == "value" else "INTEGER"
+    return f'"{column}" {kind}'
 
 
 def suffix(pid: int) -> str:
@@ -207,13 +187,12 @@ FORMS = ("rocpd", "json", "csv")
 
 def write(folder: Path, form: str, *processes: Recorded) -> Path:
     """Writes processes in one form; returns the file that stands for the first of them."""
-    name = f"{processes[0].pid}_results"
-    if form == "rocpd":
-        return write_rocpd(folder / f"{name}.db", processes)
+    if form == "csv":
+        first, *_ = [write_csv(folder, process) for process in processes]
+        return first
     if form == "json":
-        return write_json(folder / f"{name}.json", processes)
-    files = [write_csv(folder, process) for process in processes]
-    return files[0]
+        return write_json(folder / f"{processes[0].pid}_results.json", processes)
+    return write_rocpd(folder / f"{processes[0].pid}_results.db", processes)
 
 
 def write_rocpd(path: Path, processes: Sequence[Recorded]) -> Path:
@@ -229,20 +208,16 @@ class _Rocpd:
     """Writes the tables of one process."""
 
     def __init__(self, con: sqlite3.Connection, process: Recorded) -> None:
-        self._con, self._process = con, process
-        self._suffix = suffix(process.pid)
+        self._con, self._process, self._suffix = con, process, suffix(process.pid)
         self._strings: dict[str, int] = {}
         self._kernels: dict[str, int] = {}
-        self._events = 0
 
     def write(self) -> None:
         pid = self._process.pid
         for table, columns in _TABLES.items():
-            declared = ", ".join(f'"{c}" {_declared(c)}' for c in columns.split())
-            self._con.execute(f'CREATE TABLE "{table}{self._suffix}" ({declared})')
-            self._con.execute(
-                f'CREATE VIEW IF NOT EXISTS "{table}" AS SELECT * FROM "{table}{self._suffix}"'
-            )
+            declared, name = ", ".join(map(_declared, columns.split())), f"{table}{self._suffix}"
+            self._con.execute(f'CREATE TABLE "{name}" ({declared})')
+            self._con.execute(f'CREATE VIEW IF NOT EXISTS "{table}" AS SELECT * FROM "{name}"')
         self._add("rocpd_metadata", id=1, tag="schema_version", value="3")
         command = "/usr/bin/python3 -m vllm --api-key SECRET"
         self._add("rocpd_info_process", id=pid, pid=pid, command=command, extdata="{}")
@@ -250,22 +225,18 @@ class _Rocpd:
         for number in range(_GPUS):
             about = {"type_index": number, "name": "gfx942", "product_name": GPU_NAME}
             self._add("rocpd_info_agent", id=FIRST_GPU + number, type="GPU", **about)
-        for record in self._process.records:
-            self._record(record)
+        for event, record in enumerate(self._process.records, 1):
+            self._record(event, record)
         for text, number in self._strings.items():
             self._add("rocpd_string", id=number, string=text)
         for name, number in self._kernels.items():
             about = {"kernel_name": f"{name}.kd", "display_name": name, "arch_vgpr_count": 8}
             self._add("rocpd_info_kernel_symbol", id=number, **about)
 
-    def _record(self, record: Record) -> None:
-        self._events += 1
-        event = self._events
+    def _record(self, event: int, record: Record) -> None:
         extdata = "{}" if record.message is None else json.dumps({"message": record.message})
-        stack = {"stack_id": record.correlation, "correlation_id": 0}
-        self._add(
-            "rocpd_event", id=event, category_id=self._id(record.kind), extdata=extdata, **stack
-        )
+        stack = {"category_id": self._id(record.kind), "stack_id": record.correlation}
+        self._add("rocpd_event", id=event, correlation_id=0, extdata=extdata, **stack)
         for position, (name, value) in enumerate(record.args.items()):
             about = {"position": position, "type": "void*", "name": name, "value": value}
             self._add("rocpd_arg", event_id=event, **about)
@@ -305,15 +276,9 @@ class _Rocpd:
         )
 
 
-# Lists of records of the JSON, by kind of record; and the operations of each kind.
-_LISTS = {
-    KERNEL: "kernel_dispatch",
-    COPY: "memory_copy",
-    CALL: "hip_api",
-    MARKER: "marker_api",
-    HSA: "hsa_api",
-    ALLOCATION: "memory_allocation",
-}
+# Lists of records of the JSON, by kind of record.
+_LISTS = {KERNEL: "kernel_dispatch", COPY: "memory_copy", ALLOCATION: "memory_allocation"}
+_LISTS |= {CALL: "hip_api", MARKER: "marker_api", HSA: "hsa_api"}
 
 
 def write_json(path: Path, processes: Sequence[Recorded]) -> Path:
@@ -327,18 +292,15 @@ def write_json(path: Path, processes: Sequence[Recorded]) -> Path:
 def _tool_process(process: Recorded) -> dict[str, Any]:
     kinds = ["NONE", *_LISTS]
     operations: dict[str, list[str]] = {kind: [] for kind in kinds}
-    symbols: dict[str, int] = {}
     lists: dict[str, list[Any]] = {name: [] for name in _LISTS.values()}
+    symbols = list(dict.fromkeys(record.name for record in process.of(KERNEL)))
     for record in process.records:
-        names = operations[record.kind]
-        if record.kind == KERNEL:
-            symbols.setdefault(record.name, len(symbols) + 1)
-        elif record.name not in names:
+        names = symbols if record.kind == KERNEL else operations[record.kind]
+        if record.name not in names:
             names.append(record.name)
         operation = 0 if record.kind == KERNEL else names.index(record.name)
         lists[_LISTS[record.kind]].append(
             {
-                "size": 8,
                 "kind": kinds.index(record.kind),
                 "operation": operation,
                 "thread_id": record.tid,
@@ -357,27 +319,25 @@ def _tool_process(process: Recorded) -> dict[str, Any]:
     return {
         "metadata": {"pid": process.pid, "command": ["/usr/bin/python3", "--api-key", "SECRET"]},
         "agents": [{"id": {"handle": 9000 + CPU}, "type": 1, "logical_node_type_id": 0}, *gpus],
-        "counters": [],
         "strings": {
             "buffer_records": [{"kind": k, "operations": operations[k]} for k in kinds],
             "marker_api": [{"key": key, "value": text} for key, text in messages],
         },
         "kernel_symbols": [
             {"kernel_id": number, "formatted_kernel_name": name, "kernel_name": f"{name}.kd"}
-            for name, number in symbols.items()
+            for number, name in enumerate(symbols, 1)
         ],
-        "callback_records": {"counter_collection": []},
         "buffer_records": lists,
     }
 
 
-def _own_fields(record: Record, symbols: dict[str, int]) -> dict[str, Any]:
+def _own_fields(record: Record, symbols: list[str]) -> dict[str, Any]:
     stream = {"stream_id": {"handle": record.stream}}
     if record.kind == KERNEL:
         info = {
             "agent_id": {"handle": 9000 + FIRST_GPU + record.device},
             "queue_id": {"handle": record.queue},
-            "kernel_id": symbols[record.name],
+            "kernel_id": symbols.index(record.name) + 1,
             "dispatch_id": record.dispatch,
             "workgroup_size": dict(zip("xyz", record.block, strict=True)),
             "grid_size": dict(zip("xyz", record.threads, strict=True)),
@@ -387,14 +347,15 @@ def _own_fields(record: Record, symbols: dict[str, int]) -> dict[str, Any]:
         source, target = ({"handle": 9000 + agent} for agent in record.agents())
         return stream | {"src_agent_id": source, "dst_agent_id": target, "bytes": record.bytes}
     if record.kind == ALLOCATION:
-        agent = 9000 + FIRST_GPU + record.device if record.bytes else 0
-        told = {"address": f"0x{record.address:016x}", "allocation_size": record.bytes}
-        return {"agent_id": {"handle": agent}} | told
+        agent = {"handle": 9000 + FIRST_GPU + record.device if record.bytes else 0}
+        address = f"0x{record.address:016x}"
+        return {"agent_id": agent, "address": address, "allocation_size": record.bytes}
     args = [{"type": "void*", "name": name, "value": v} for name, v in record.args.items()]
     return stream | {"args": args} if record.kind == CALL else {}
 
 
 _API = "Domain Function Process_Id Thread_Id Correlation_Id Start_Timestamp End_Timestamp"
+_API_FILES = {"hip_api_trace": CALL, "marker_api_trace": MARKER, "hsa_api_trace": HSA}
 HEADERS = {
     "kernel_trace": "Kind Agent_Id Queue_Id Stream_Id Thread_Id Dispatch_Id Kernel_Id Kernel_Name "
     "Correlation_Id Start_Timestamp End_Timestamp Workgroup_Size_X Workgroup_Size_Y "
@@ -403,49 +364,37 @@ HEADERS = {
     "Correlation_Id Start_Timestamp End_Timestamp",
     "memory_allocation_trace": "Kind Operation Agent_Id Allocation_Size Address Correlation_Id "
     "Start_Timestamp End_Timestamp",
-    "hip_api_trace": _API,
-    "marker_api_trace": _API,
-    "hsa_api_trace": _API,
+    **dict.fromkeys(_API_FILES, _API),
     "agent_info": "Node_Id Logical_Node_Id Agent_Type Name Vendor_Name Product_Name",
 }
-_API_FILES = {"hip_api_trace": CALL, "marker_api_trace": MARKER, "hsa_api_trace": HSA}
 
 
 def write_csv(folder: Path, process: Recorded) -> Path:
     """Writes the CSV files of a process; returns the one with the kernels."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = {kind: list(_rows(kind, process)) for kind in HEADERS}
+    gpus = [[n, n, "GPU", "gfx942", "AMD", GPU_NAME] for n in range(FIRST_GPU, FIRST_GPU + _GPUS)]
+    rows: dict[str, list[Any]] = {kind: [] for kind in HEADERS}
+    rows["agent_info"] = [[CPU, CPU, "CPU", "AMD EPYC", "CPU", "AMD EPYC"], *gpus]
+    numbers: dict[str, int] = {}
+    for r in process.records:
+        gpu, times = f"Agent {FIRST_GPU + r.device}", [r.correlation, r.ts, r.end]
+        if r.kind == KERNEL:
+            where = [gpu, r.queue, r.stream, r.tid, r.dispatch]
+            number = numbers.setdefault(r.name, len(numbers) + 1)
+            row = [KERNEL, *where, number, r.name, *times, *r.block, *r.threads]
+            rows["kernel_trace"].append(row)
+        elif r.kind == COPY:
+            agents = [f"Agent {agent}" for agent in r.agents()]
+            rows["memory_copy_trace"].append([COPY, r.name, r.stream, *agents, *times])
+        elif r.kind == ALLOCATION:
+            place = [gpu if r.bytes else "", r.bytes, f"0x{r.address:016x}"]
+            rows["memory_allocation_trace"].append([ALLOCATION, r.name, *place, *times])
+        else:
+            kind = next(name for name, kind in _API_FILES.items() if kind == r.kind)
+            rows[kind].append([r.kind, r.message or r.name, process.pid, r.tid, *times])
     for kind, listed in rows.items():
         if listed:
             with (folder / f"{process.pid}_{kind}.csv").open("w", newline="") as file:
                 writer = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
                 writer.writerows([HEADERS[kind].split(), *listed])
     return folder / f"{process.pid}_kernel_trace.csv"
-
-
-def _rows(kind: str, process: Recorded) -> Iterator[list[Any]]:
-    """The rows of a file."""
-    numbers: dict[str, int] = {}
-    if kind == "agent_info":
-        yield [CPU, CPU, "CPU", "AMD EPYC", "CPU", "AMD EPYC"]
-        for n in range(FIRST_GPU, FIRST_GPU + _GPUS):
-            yield [n, n, "GPU", "gfx942", "AMD", GPU_NAME]
-    elif kind == "kernel_trace":
-        for r in process.of(KERNEL):
-            number = numbers.setdefault(r.name, len(numbers) + 1)
-            where = [f"Agent {FIRST_GPU + r.device}", r.queue, r.stream, r.tid, r.dispatch]
-            times = [r.correlation, r.ts, r.end]
-            yield [KERNEL, *where, number, r.name, *times, *r.block, *r.threads]
-    elif kind == "memory_copy_trace":
-        for r in process.of(COPY):
-            agents = [f"Agent {agent}" for agent in r.agents()]
-            yield [COPY, r.name, r.stream, *agents, r.correlation, r.ts, r.end]
-    elif kind == "memory_allocation_trace":
-        for r in process.of(ALLOCATION):
-            agent = f"Agent {FIRST_GPU + r.device}" if r.bytes else ""
-            told = [agent, r.bytes, f"0x{r.address:016x}"]
-            yield [ALLOCATION, r.name, *told, r.correlation, r.ts, r.end]
-    else:
-        for r in process.of(_API_FILES[kind]):
-            text = r.message or r.name
-            yield [r.kind, text, process.pid, r.tid, r.correlation, r.ts, r.end]

@@ -43,23 +43,20 @@ def _track(record: Record) -> int:
 
 
 def _add(trace: Trace, record: Record) -> None:
-    event = TrackEvent(
-        type=TrackEvent.TYPE_SLICE_BEGIN,
-        track_uuid=_track(record),
-        name=record.message or record.name,
-        categories=[_CATEGORIES[record.kind]],
-    )
-    for name, value in _annotations(record).items():
+    track, begin, end = _track(record), TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_SLICE_END
+    name, cats = record.message or record.name, [_CATEGORIES[record.kind]]
+    event = TrackEvent(type=begin, track_uuid=track, name=name, categories=cats)
+    for key, value in _annotations(record).items():
         kind = "string_value" if isinstance(value, str) else "uint_value"
-        event.debug_annotations.add(**{"name": name, kind: value})
-    end = TrackEvent(type=TrackEvent.TYPE_SLICE_END, track_uuid=_track(record))
-    for ts, each in ((record.ts, event), (record.end, end)):
+        event.debug_annotations.add(**{"name": key, kind: value})
+    ends = TrackEvent(type=end, track_uuid=track)
+    for ts, each in ((record.ts, event), (record.end, ends)):
         trace.packet.add(timestamp=ts, trusted_packet_sequence_id=1, track_event=each)
 
 
 def _annotations(record: Record) -> dict[str, Any]:
-    usual = {"begin_ns": record.ts, "end_ns": record.end, "delta_ns": record.dur}
-    usual |= {"tid": record.tid, "corr_id": record.correlation}
+    usual = {"begin_ns": record.ts, "end_ns": record.end, "tid": record.tid}
+    usual |= {"corr_id": record.correlation}
     if record.kind == KERNEL:
         gpu = {"agent": f"Agent-{FIRST_GPU + record.device}", "agent_type": "GPU"}
         return usual | gpu | {"queue": record.queue, "stream_ID": record.stream}

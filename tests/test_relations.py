@@ -12,16 +12,14 @@ from nsys_samples import read_export
 
 from traceql.errors import TraceCorrupt
 from traceql.readers import relations
-from traceql.readers.formats.nsys import READER
 from traceql.readers.formats.nsys.export import prepare
-from traceql.readers.read_mode import ReadMode, is_streamed
 from traceql.readers.relations import read_relations
 from traceql.readers.scratch import BATCH_ROWS, Scratch
 from traceql.readers.sqlite_container import opened_sqlite
 from traceql.readers.tables import SCHEMAS, TraceTables
 
 _DECLARED = """
-    CREATE TABLE t (a BIGINT, b DOUBLE DEFAULT NULL, c VARCHAR DEFAULT NULL, d BLOB DEFAULT NULL)
+    CREATE TABLE t (a BIGINT DEFAULT NULL, b DOUBLE, c VARCHAR, d BLOB)
 """
 
 
@@ -51,45 +49,31 @@ def test_values_of_all_types_are_those_of_the_file(tmp_path: Path) -> None:
     assert read(tmp_path, [*nothing, *values]) == [*nothing, *values]
 
 
-def test_text_and_bytes_in_the_place_of_each_other(tmp_path: Path) -> None:
-    assert read(tmp_path, [(1, None, b"\xff", "x"), (2, None, 5, None)]) == [
-        (1, None, None, None),
-        (2, None, "5", None),
-    ]
-
-
-def test_columns_that_are_absent_or_too_many(tmp_path: Path) -> None:
-    assert read(tmp_path, [(1, 2)], "a, z") == [(1, None, None, None)]
+def test_other_types_and_columns_that_are_absent_or_too_many(tmp_path: Path) -> None:
+    rows = [(1, b"\xff", "x", 2), (2, 5, None, 3)]
+    assert read(tmp_path, rows, "a, c, d, z") == [(1, None, None, None), (2, None, "5", None)]
 
 
 _MANY = [(n, None, None, None) for n in range(BATCH_ROWS + 10)]
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    ("rows", "columns", "message"),
     [
-        (
-            [("soon", 1, "", b"")],
-            "row 1: column a has the value 'soon', which is no integer",
-        ),
-        ([(1.5, 1, "", b"")], "row 1: column a has the value '1.5', which is no integer"),
-        ([*_MANY, (0.5, 1, "", b"")], f"row {len(_MANY) + 1}: column a has the value '0.5'"),
-        ([*_MANY, (1, "x", "", b"")], f"row {len(_MANY) + 1}: column b has the value 'x'"),
+        ([("soon", 1, "", b"")], "a, b, c, d", "row 1: column a has the value 'soon', which is no"),
+        ([*_MANY, (0.5, 1, "", b"")], "a, b, c, d", f"row {len(_MANY) + 1}: column a has the"),
+        ([*_MANY, (1, "x", "", b"")], "a, b, c, d", f"row {len(_MANY) + 1}: column b has the"),
+        ([(1,)], "b", "has no column a; "),
     ],
-    ids=["text", "fraction", "fraction in a later batch", "text for a number"],
+    ids=["text", "fraction in a later batch", "text for a number", "no column"],
 )
-def test_a_value_of_another_type_is_told_with_its_row(
-    rows: Any, message: str, tmp_path: Path
+def test_a_value_of_another_type_is_reported_with_its_row(
+    rows: Any, columns: str, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(TraceCorrupt) as error:
-        read(tmp_path, rows)
-    assert str(error.value).startswith(f"{tmp_path / 'run.sqlite'}: table t, row ")
+        read(tmp_path, rows, columns)
+    assert str(error.value).startswith(f"{tmp_path / 'run.sqlite'}: table t")
     assert message in str(error.value)
-
-
-def test_a_column_that_is_needed_is_told(tmp_path: Path) -> None:
-    with pytest.raises(TraceCorrupt, match="table t has no column a; "):
-        read(tmp_path, [(1,)], "b")
 
 
 # ---- parts ----
@@ -160,11 +144,3 @@ def test_a_file_that_is_written_meanwhile_is_refused(
     monkeypatch.setattr(Scratch, "fill", changed)
     with pytest.raises(TraceCorrupt, match=r"run.sqlite: changed while it was read"):
         list(read_export(path))
-
-
-def test_large_exports_are_streamed(tmp_path: Path) -> None:
-    path = tmp_path / "run.sqlite"
-    for size, wanted in ((199 << 20, False), (200 << 20, True)):
-        with path.open("wb") as file:
-            file.truncate(size)
-        assert is_streamed(ReadMode.AUTO, path, READER.streamed_bytes) is wanted

@@ -67,59 +67,35 @@ def values(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in trace.select(sql).rows()]
 
 
-def slow_after_first(names: tuple[str, ...]) -> list[Any]:
-    return [
-        pytest.param(name, marks=[pytest.mark.slow] if number else [])
-        for number, name in enumerate(names)
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", slow_after_first(FORMS))
-def test_kernels_of_graph_launches_are_counted_in_the_ledger(form: str) -> None:
-    rows = values(
-        of_graphs(form),
-        "SELECT check_name, value, total, ok FROM ledger WHERE check_name LIKE '%graph%' "
-        "OR check_name = 'dispatches missing' ORDER BY ALL",
-    )
+@pytest.mark.parametrize(
+    "form",
+    [pytest.param(form, marks=[pytest.mark.slow] if n else []) for n, form in enumerate(FORMS)],
+)
+def test_launches_graphs_memory_and_marks_are_those_of_the_process(form: str) -> None:
+    trace = of_graphs(form)
     lost = ("graph launches that lost kernels", 1, 3, False)
-    untold = ("graph launches that lost kernels", 0, 3, None)  # CSV does not name the graph
-    assert rows == [
+    unknown = ("graph launches that lost kernels", 0, 3, None)  # CSV does not name the graph
+    ledger = """
+        SELECT check_name, value, total, ok FROM ledger
+        WHERE check_name LIKE '%graph%' OR check_name = 'dispatches missing' ORDER BY ALL
+    """
+    assert values(trace, ledger) == [
         ("activities of graph launches", 5, 3, None),
         ("dispatches missing", 1, 7, False),
-        untold if form == "csv" else lost,
+        unknown if form == "csv" else lost,
         ("graph launches without kernels", 1, 3, False),
     ]
-    (kernels,) = values(of_graphs(form), "SELECT COUNT(*) FROM kernel WHERE in_graph")
-    assert kernels == (5,)
-
-
-@pytest.mark.parametrize("form", slow_after_first(FORMS))
-def test_a_kernel_is_launched_by_the_call_of_hip_around_that_of_hsa(form: str) -> None:
-    rows = values(
-        of_graphs(form),
-        "SELECT kernel.name, launch.name FROM kernel JOIN launch ON launch_id = launch.id "
-        "WHERE NOT in_graph",
-    )
-    assert rows == [("attn_fwd", "hipLaunchKernel")]
-
-
-@pytest.mark.parametrize("form", slow_after_first(FORMS))
-def test_allocations_are_memory_and_a_free_has_the_size_of_its_allocation(form: str) -> None:
-    rows = values(
-        of_graphs(form),
-        "SELECT device, device_type, bytes_delta, allocated, address FROM memory ORDER BY ts",
-    )
-    assert rows == [
+    assert values(trace, "SELECT COUNT(*) FROM kernel WHERE in_graph") == [(5,)]
+    launched = "SELECT kernel.name, launch.name FROM kernel JOIN launch ON launch_id = launch.id"
+    hsa = values(trace, f"{launched} WHERE NOT in_graph")
+    assert hsa == [("attn_fwd", "hipLaunchKernel")]  # the call of HIP around that of HSA
+    # A free has the size of its allocation.
+    memory = "SELECT device, device_type, bytes_delta, allocated, address FROM memory ORDER BY ts"
+    assert values(trace, memory) == [
         (0, "hip", 100, 100, 4096),
         (0, "hip", 30, 130, 8192),
         (0, "hip", -100, 30, 4096),
     ]
-
-
-@pytest.mark.parametrize("form", slow_after_first(FORMS))
-def test_marks_are_events_without_a_duration_and_secrets_stay_out(form: str) -> None:
-    trace = of_graphs(form)
     assert values(trace, "SELECT name, tid FROM instant") == [("a mark", PID)]
     assert b"SECRET" not in trace.path.read_bytes()
     counted = values(trace, "SELECT ok FROM ledger WHERE check_name SIMILAR TO '(events|dur).*'")
@@ -131,20 +107,13 @@ def test_marks_are_events_without_a_duration_and_secrets_stay_out(form: str) -> 
 def test_a_process_with_two_gpus_is_two_ranks_with_the_threads_that_launched(
     form: str, tmp_path: Path
 ) -> None:
-    listed = [
-        record
-        for device, tid in ((0, 11), (3, 12))
-        for record in (
-            call(ts=_START + device, dur=2, correlation=10 + device, tid=tid),
-            kernel(
-                "Cijk_a", ts=_START + 10, dur=5, correlation=10 + device, device=device, tid=tid
-            ),
-        )
-    ]
+    listed = []
+    for device, tid in ((0, 11), (3, 12)):
+        where: dict[str, Any] = {"correlation": 10 + device, "device": device, "tid": tid}
+        listed += [call(ts=_START + device, dur=2, **where), kernel(ts=_START + 10, dur=5, **where)]
     server = Recorded(7, [call(ts=_START, dur=1, correlation=10, tid=7)])
     write(tmp_path / "in", form, Recorded(PID, listed), server)
-    source = tmp_path / "in"
-    loaded = traceql.load(source, tmp_path / "run.duckdb")
+    loaded = traceql.load(tmp_path / "in", tmp_path / "run.duckdb")
     # A process without a GPU is with the first rank, or skipped where it has a file of its own.
     assert len(loaded.others) == (form == "csv")
     with traceql.Trace(tmp_path / "run.duckdb") as trace:
@@ -184,45 +153,32 @@ def test_packed_csv_of_several_processes_is_told_apart_by_their_guid(tmp_path: P
     assert found == [(7, 0, True), (8, 1, True)]
 
 
-@pytest.mark.slow
-def test_a_fuller_form_is_taken_before_another(tmp_path: Path) -> None:
-    process = Recorded(PID, _GRAPHS)
-    for form in FORMS:
-        write(tmp_path / "in", form, process)
-    found = traceql.load(tmp_path / "in", tmp_path / "run.duckdb")
-    assert [one.name for one in found.added] == [f"{PID}_results.db"]
-
-
-@pytest.mark.slow
-def test_counters_of_kernels_are_samples(tmp_path: Path) -> None:
-    path = write(tmp_path / "in", "rocpd", Recorded(PID, [kernel(ts=_START, dur=5)]))
-    ending = suffix(PID)
-    with closing(sqlite3.connect(path)) as con, con:
-        con.execute(
-            f"INSERT INTO rocpd_info_pmc{ending} (id, agent_id, name) VALUES (4, 2, 'WAVES')"
-        )
-        sql = f"INSERT INTO rocpd_pmc_event{ending} (event_id, pmc_id, value) VALUES (1, 4, ?)"
-        con.executemany(sql, [(2.0,), (3.5,)])  # of two units of the GPU
-    traceql.load(path, tmp_path / "run.duckdb")
-    with traceql.Trace(tmp_path / "run.duckdb") as trace:
-        assert values(trace, "SELECT name, value FROM counter") == [("WAVES", 5.5)]
-        lost = "SELECT check_name FROM ledger WHERE ok IS FALSE"
-        assert values(trace, lost) == []
-
-
-@pytest.mark.slow
-def test_kernels_of_which_only_counters_were_recorded_are_kernels(tmp_path: Path) -> None:
-    path = write(tmp_path / "in", "json", Recorded(PID, [kernel(ts=_START, dur=5)]))
+def of_counters(tmp_path: Path, form: str) -> Path:
+    """A kernel with a counter of two units of its GPU; in JSON it is with the counter alone."""
+    path = write(tmp_path / "in", form, Recorded(PID, [kernel(ts=_START, dur=5)]))
+    if form == "rocpd":
+        with closing(sqlite3.connect(path)) as con, con:
+            pmc, samples = (f"rocpd_{table}{suffix(PID)}" for table in ("info_pmc", "pmc_event"))
+            con.execute(f"INSERT INTO {pmc} (id, agent_id, name) VALUES (4, 2, 'WAVES')")
+            sql = f"INSERT INTO {samples} (event_id, pmc_id, value) VALUES (1, 4, ?)"
+            con.executemany(sql, [(2.0,), (3.5,)])
+        return path
     document = json.loads(path.read_text())
     (process,) = document["rocprofiler-sdk-tool"]
     (dispatch,) = process["buffer_records"].pop("kernel_dispatch")
     process["counters"] = [{"id": {"handle": 4}, "name": "WAVES"}]
-    unit = {"counter_id": {"handle": 4}, "value": 2.5}
-    record = {"thread_id": PID, "dispatch_data": dispatch, "records": [unit, unit]}
+    units = [{"counter_id": {"handle": 4}, "value": value} for value in (2.0, 3.5)]
+    record = {"thread_id": PID, "dispatch_data": dispatch, "records": units}
     process["callback_records"] = {"counter_collection": [record]}
     path.write_text(json.dumps(document))
-    traceql.load(path, tmp_path / "run.duckdb")
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["rocpd", "json"])
+def test_counters_of_kernels_are_samples(form: str, tmp_path: Path) -> None:
+    traceql.load(of_counters(tmp_path, form), tmp_path / "run.duckdb")
     with traceql.Trace(tmp_path / "run.duckdb") as trace:
         assert values(trace, "SELECT name, dur FROM kernel") == [("Cijk_gemm", 5)]
-        assert values(trace, "SELECT name, value FROM counter") == [("WAVES", 5.0)]
+        assert values(trace, "SELECT name, value FROM counter") == [("WAVES", 5.5)]
         assert values(trace, "SELECT check_name FROM ledger WHERE ok IS FALSE") == []

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import called
 from rocpd_like import FORMS, PID, Recorded, call, copy, kernel, marker, suffix, write, write_csv
 
 from traceql.errors import NotATrace, TraceCorrupt
@@ -30,9 +29,9 @@ def written(folder: Path, form: str, *odd: Any) -> Path:
     return write(folder, form, Recorded(PID, [*_ROWS, *odd]))
 
 
-def rocpd(folder: Path, *statements: str) -> Path:
+def rocpd(folder: Path, *statements: str, odd: Any = ()) -> Path:
     """A database after these statements."""
-    path = written(folder, "rocpd")
+    path = written(folder, "rocpd", *odd)
     with closing(sqlite3.connect(path)) as con, con:
         for one in statements:
             con.execute(one)
@@ -79,28 +78,6 @@ def refused(path: Path) -> str:
     return said
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("is_packed", [False, True])
-def test_a_database_that_was_cut_is_refused_in_one_line(is_packed: bool, tmp_path: Path) -> None:
-    content = rocpd(tmp_path / "made").read_bytes()
-    cut = content[: len(content) // 3]
-    path = tmp_path / ("cut.db.gz" if is_packed else "cut.db")
-    path.write_bytes(gzip.compress(cut) if is_packed else cut)
-    before = sorted(tmp_path.rglob("*"))
-    done = called("load", path, "-o", tmp_path / "out.duckdb")
-    err = done.stderr.decode()
-    assert (done.returncode, done.stdout, err.count("\n")) == (1, b"", 1), err
-    assert f"{path}: ends after {len(cut):,} of {len(content):,} bytes" in err
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_changes_that_are_not_in_the_database_yet_are_named(tmp_path: Path) -> None:
-    path = rocpd(tmp_path)
-    path.with_name(f"{path.name}-wal").write_bytes(b"\x37\x7f\x06\x82" + bytes(28))
-    with pytest.raises(TraceCorrupt, match="close the program that has it open"):
-        tables(path)
-
-
 _KERNELS = f"rocpd_kernel_dispatch{_ENDING}"
 
 
@@ -111,12 +88,10 @@ _KERNELS = f"rocpd_kernel_dispatch{_ENDING}"
         (f'DELETE FROM "rocpd_info_process{_ENDING}"', "names no process"),
         (f'ALTER TABLE "{_KERNELS}" DROP COLUMN "start"', "has other columns than schema 3"),
         (f'UPDATE "{_KERNELS}" SET start = -5', "kernel_dispatch, row 1: an event begins at -5 ns"),
-        (f'UPDATE "{_KERNELS}" SET "end" = NULL', "kernel_dispatch, row 1: its end is missing"),
         (
             f"UPDATE \"{_KERNELS}\" SET start = 'soon'",
             f"table {_KERNELS}, row 1: column start has the value 'soon', which is no integer",
         ),
-        (f'UPDATE "rocpd_region{_ENDING}" SET start = {2**63 - 1}', "region, row 1: an event"),
     ],
 )
 def test_what_is_wrong_in_a_database_is_named(statement: str, said: str, tmp_path: Path) -> None:
@@ -131,34 +106,24 @@ def test_the_older_format_of_this_name_is_named(tmp_path: Path) -> None:
     assert "rocmProfileData" in refused(path)
 
 
-_TABLES = ("kernel_dispatch", "region", "event", "arg", "info_agent", "info_kernel_symbol")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("table", [*_TABLES, "track", "pmc_event"])
+@pytest.mark.parametrize("table", ["kernel_dispatch", "event"])
 def test_a_table_that_is_absent_counts_as_empty(table: str, tmp_path: Path) -> None:
     path = rocpd(tmp_path, f'DROP VIEW "rocpd_{table}"', f'DROP TABLE "rocpd_{table}{_ENDING}"')
-    left = {"kernel_dispatch": 3, "region": 2}.get(table, len(_ROWS))
-    assert len(tables(path)["slice"]) == left
+    assert len(tables(path)["slice"]) == len(_ROWS) - (table == "kernel_dispatch")
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_profile_without_events_is_no_trace(form: str, tmp_path: Path) -> None:
-    if form == "csv":
-        path = written(tmp_path, form)
-        for other in path.parent.iterdir():
-            other.write_text(other.read_text().splitlines(keepends=True)[0])
-    else:
-        path = write(tmp_path, form, Recorded(PID, []))
+    path = written(tmp_path, form) if form == "csv" else write(tmp_path, form, Recorded(PID, []))
+    for other in path.parent.glob("*.csv"):
+        other.write_text(other.read_text().splitlines(keepends=True)[0])
     assert "holds no events" in refused(path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kept", [0.2, 0.99])
-def test_json_that_was_cut_is_refused(kept: float, tmp_path: Path) -> None:
+def test_json_that_was_cut_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "json")
-    text = path.read_bytes()
-    path.write_bytes(text[: int(len(text) * kept)])
+    path.write_bytes(path.read_bytes()[:-5])
     assert "damaged JSON of rocprofv3" in refused(path)
 
 
@@ -176,20 +141,13 @@ def test_a_record_that_cannot_be_read_costs_itself_alone(tmp_path: Path) -> None
     ]
 
 
-def test_a_time_below_zero_in_json_is_refused_with_its_row(tmp_path: Path) -> None:
-    path = tool_json(tmp_path, lambda lists: lists["hip_api"][0].update(start_timestamp=-1))
-    assert "hip_api, row 1: an event begins at -1 ns, below zero" in refused(path)
-
-
 _CHANGES: dict[str, tuple[Callable[[str], str], str]] = {
     "text before the header": (lambda text: "model loaded\n" * 3 + text, "its header is in line 4"),
     "semicolons": (lambda text: text.replace(",", ";"), "not separated by commas"),
     "thousands": (lambda text: text.replace(",1020,", ',"1,020",'), "row 1: column start_timesta"),
     "rounded": (lambda text: text.replace(",1020,", ',"1.02E+03",'), "has the value '1.02E+03'"),
-    "below zero": (lambda text: text.replace(",1020,", ",-1020,"), "row 1: an event begins at -1,"),
     "cut": (lambda text: text[:-3], "ends within a line"),
     "empty": (lambda _: "", "empty file"),
-    "nothing but a header": (lambda text: text.split("\n", 1)[0], "ends in its header"),
     "no header": (lambda text: text.split("\n", 1)[1], "which is no header of rocprofv3"),
 }
 
@@ -200,6 +158,14 @@ def test_csv_that_another_program_changed_is_refused(change: str, tmp_path: Path
     changed, said = _CHANGES[change]
     path.write_text(changed(path.read_text()))
     assert said in refused(path)
+
+
+def test_rows_of_csv_that_do_not_fit_its_header_are_counted(tmp_path: Path) -> None:
+    path = written(tmp_path, "csv").with_name(f"{PID}_hip_api_trace.csv")
+    path.write_text(path.read_text() + 'HIP,short\n"HIP","two\nlines",1,1,9,1010,1015\nHIP,"open\n')
+    found = tables(path)
+    assert [row["name"] for row in found["slice"] if row["cat"] == "HIP"] == ["two\nlines"]
+    assert failed(found) == [("records that cannot be read", 2, 2)]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -219,8 +185,7 @@ def test_an_event_that_ends_before_it_begins_is_counted_and_not_loaded(
 def test_sizes_that_cannot_be_are_null_and_counted(form: str, tmp_path: Path) -> None:
     odd = [
         kernel(ts=2000, dur=5, grid=(0, 1, 1)),
-        kernel(ts=2010, dur=5, grid=(-2, 1, 1)),
-        kernel(ts=2020, dur=5, grid=(2, 1, 1), block=(0, 1, 1)),
+        kernel(ts=2010, dur=5, grid=(2, 1, 1), block=(0, 1, 1)),
         copy("DtoH", ts=2030, dur=5, bytes=-8),
     ]
     found = tables(written(tmp_path, form, *odd))
@@ -229,31 +194,23 @@ def test_sizes_that_cannot_be_are_null_and_counted(form: str, tmp_path: Path) ->
     assert sizes == [
         ([1, 1, 1], [64, 1, 1], None),
         (None, None, small),
-        *[(None, [64, 1, 1], None)] * 2,
+        (None, [64, 1, 1], None),
         *[(None, None, None)] * 2,
     ]
     assert failed(found) == [
         *([] if form == "csv" else [("copies of fewer than 0 bytes", 1, 2)]),
-        ("kernels with an impossible grid or block", 3, 4),
+        ("kernels with an impossible grid or block", 2, 3),
     ]
 
 
-@pytest.mark.parametrize(
-    ("described", "found"),
-    [
-        ("id <> 2", [("kernels of unknown agents", 1, 2)]),
-        ("FALSE", [("kernels of unknown agents", 2, 2)]),
-        ("TRUE", []),
-    ],
-)
+@pytest.mark.parametrize(("described", "unknown"), [("id <> 2", 1), ("FALSE", 2)])
 def test_kernels_of_agents_that_no_table_describes_are_counted(
-    described: str, found: list[Any], tmp_path: Path
+    described: str, unknown: int, tmp_path: Path
 ) -> None:
     """Kernels of the first GPU, whose agent has the number 2, and of the second one."""
-    path = written(tmp_path, "rocpd", kernel(ts=2000, dur=5, device=1))
-    with closing(sqlite3.connect(path)) as con, con:
-        con.execute(f'DELETE FROM "rocpd_info_agent{_ENDING}" WHERE NOT ({described})')
-    assert failed(tables(path)) == found
+    statement = f'DELETE FROM "rocpd_info_agent{_ENDING}" WHERE NOT ({described})'
+    path = rocpd(tmp_path, statement, odd=[kernel(ts=2000, dur=5, device=1)])
+    assert failed(tables(path)) == [("kernels of unknown agents", unknown, 2)]
 
 
 _COUNTERS = "Correlation_Id,Dispatch_Id,Agent_Id,Kernel_Name,Counter_Name,Counter_Value"
@@ -280,9 +237,7 @@ def test_a_counter_without_a_value_is_null(
 @pytest.mark.parametrize(
     ("header", "row", "said"),
     [
-        (f"{_COUNTERS},{_TIMES}", '1,1,Agent 2,gemm,WAVES,"16384,5",10,20', "'16384,5'"),
         (_COUNTERS, "1,1,Agent 2,gemm,WAVES,7", "no times"),
-        (f"{_COUNTERS},Start_Timestamp", "1,1,Agent 2,gemm,W,7,10", "no column end_timestamp"),
         (f"{_COUNTERS},{_TIMES},kernel_name", "1,1,a,gemm,W,7,10,20,a", "'kernel_name' twice"),
     ],
 )
@@ -314,11 +269,9 @@ def test_a_file_without_records_is_no_trace_or_stands_for_those_beside_it(
 @pytest.mark.parametrize(
     ("other", "fuller"),
     [
-        (f"{PID}_results.json.gz", f"{PID}_results.db"),
         (f"{PID}_results.json", f"{PID}_results.db.gz"),
         (f"{PID}_results.db.gz", f"{PID}_results.db"),
         (f"{PID}_kernel_trace.csv.gz", f"{PID}_results.json.gz"),
-        ("results.json", "results.db"),
     ],
 )
 def test_a_compressed_form_is_a_form_of_the_recording(

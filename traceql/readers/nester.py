@@ -5,7 +5,6 @@ Slices that nest are placed all at once. `TrackNesting` takes the others, one af
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,42 +21,25 @@ _LARGEST_TIME = 2**62 - 1  # that can be doubled
 
 
 class Bound(NamedTuple):
-    """Flow ends that were bound to slices.
+    """Flow ends that were bound to slices."""
 
-    Attributes:
-        end: the number of the end.
-        slice: the number of its slice.
-        slice_ts: the start of that slice, ns.
-        at: the time at which the end is bound, ns: its own, or that of the next slice.
-        is_late: whether it is bound to the next slice.
-    """
-
-    end: Int64s
-    slice: Int64s
-    slice_ts: Int64s
-    at: Int64s
-    is_late: Bools
+    end: Int64s  # the number of the end
+    slice: Int64s  # the number of its slice
+    slice_ts: Int64s  # the start of that slice, ns
+    at: Int64s  # the time at which it is bound, ns: its own, or that of the next slice
+    is_late: Bools  # whether it is bound to the next slice
 
 
-@dataclass(frozen=True)
-class Placed:
-    """What was found for some events.
+class Placed(NamedTuple):
+    """What was found for some events."""
 
-    Attributes:
-        parent: the slice that encloses each slice; -1 at the top.
-        depth: how many slices enclose it.
-        overlapping: how many slices overlap others without nesting.
-        bound: the ends of flows that found their slices, in any order.
-    """
-
-    parent: Int64s
-    depth: Int64s
-    overlapping: int
-    bound: Bound
+    parent: Int64s  # the slice that encloses each slice; -1 at the top
+    depth: Int64s  # how many slices enclose it
+    overlapping: int  # how many slices overlap others without nesting
+    bound: Bound  # the ends of flows that found their slices, in any order
 
 
-@dataclass(frozen=True)
-class _Events:
+class _Events(NamedTuple):
     """Slices and ends of flows; the columns are those of `Nester.add`."""
 
     ts: Int64s
@@ -65,8 +47,8 @@ class _Events:
     number: Int64s
     kind: Int64s
 
-    def __getitem__(self, rows: slice | Int64s | Bools) -> "_Events":
-        return _Events(self.ts[rows], self.dur[rows], self.number[rows], self.kind[rows])
+    def at(self, rows: slice | Int64s | Bools) -> "_Events":
+        return _Events(*(column[rows] for column in self))
 
 
 class Nester:
@@ -86,23 +68,23 @@ class Nester:
             kind: SLICE, END or LATE_END.
         """
         events = _Events(ts, dur, number, kind)
-        found = [_one_by_one(TrackNesting(), events[:0])]
+        found = [_one_by_one(TrackNesting(), events.at(slice(0)))]
         for own in runs(track):
-            found.append(_placed(self._tracks[int(track[own.start])], events[own]))
-        return Placed(
-            np.concatenate([one.parent for one in found]),
-            np.concatenate([one.depth for one in found]),
-            sum(one.overlapping for one in found),
-            _joined([one.bound for one in found]),
-        )
+            found.append(_placed(self._tracks[int(track[own.start])], events.at(own)))
+        parent, depth, overlapping, bound = zip(*found, strict=True)
+        nested = np.concatenate(parent), np.concatenate(depth)
+        return Placed(*nested, sum(overlapping), _joined(bound))
 
 
 def _placed(track: TrackNesting, events: _Events) -> Placed:
     """The places of events of one track."""
     is_slice = events.kind == SLICE
-    slices = events[is_slice]
+    slices = events.at(is_slice)
     open_ = track.open_at(int(slices.ts[0])) if len(slices.ts) >= _FEW else None
-    if open_ is None or not _can_be_doubled(slices, open_):
+    if open_ is None:
+        return _one_by_one(track, events)
+    last = max([int(slices.ts[-1]) + int(slices.dur.max()), *(end // 2 for end, _ in open_)])
+    if int(slices.ts[0]) < -_LARGEST_TIME or last > _LARGEST_TIME:  # too large to be doubled
         return _one_by_one(track, events)
     before = len(open_)
     begin, finish = slices.ts * 2, slices.ts * 2 + slices.dur * 2 + (slices.dur == 0)
@@ -110,56 +92,38 @@ def _placed(track: TrackNesting, events: _Events) -> Placed:
     finish = np.concatenate((np.array([end for end, _ in open_], np.int64), finish))
     number = np.concatenate((np.array([slice_ for _, slice_ in open_], np.int64), slices.number))
     found = enclosing(begin, finish)
-    last = np.cumsum(is_slice) - 1  # the last slice that has begun; -1 for none
-    is_single = (last < 0) | found.is_tangled[before + last]
+    latest = np.cumsum(is_slice) - 1  # the last slice that has begun; -1 for none
+    is_single = (latest < 0) | found.is_tangled[before + latest]
     # Late ends that are taken one by one wait for the slice after them, so that it is, too.
     is_single |= np.insert(is_single[:-1], 0, True)
-    singles = _one_by_one(track, events[is_single])
+    singles = _one_by_one(track, events.at(is_single))
     parent = np.where(found.parent < 0, NONE, number[found.parent])[before:]
     depth = found.depth[before:]
     parent[is_single[is_slice]], depth[is_single[is_slice]] = singles.parent, singles.depth
     if not found.is_tangled[-1]:
-        innermost = _with_parents(len(number) - 1, found.parent)
-        opened = zip(finish[innermost].tolist(), number[innermost].tolist(), strict=True)
-        track.go_on(list(opened), int(slices.ts[-1]))
+        opened, innermost = [], len(number) - 1
+        while innermost >= 0:
+            opened.append((int(finish[innermost]), int(number[innermost])))
+            innermost = int(found.parent[innermost])
+        track.go_on(opened[::-1], int(slices.ts[-1]))
     of_rest = ~is_single & ~is_slice
-    ends, is_late = events[of_rest], events.kind[of_rest] == LATE_END
-    to = last[of_rest] + is_late
+    ends, is_late = events.at(of_rest), events.kind[of_rest] == LATE_END
+    to = latest[of_rest] + is_late
     is_waiting = to == len(slices.ts)
     track.wait(ends.number[is_waiting].tolist())
-    ends, is_late, to = ends[~is_waiting], is_late[~is_waiting], to[~is_waiting]
+    ends, is_late, to = ends.at(~is_waiting), is_late[~is_waiting], to[~is_waiting]
     at = np.where(is_late, slices.ts[to], ends.ts)
     bound = Bound(ends.number, slices.number[to], slices.ts[to], at, is_late)
     return Placed(parent, depth, singles.overlapping, _joined([singles.bound, bound]))
 
 
-def _can_be_doubled(slices: _Events, open_: Sequence[tuple[int, int]]) -> bool:
-    last = int(slices.ts[-1]) + int(slices.dur.max())
-    first, last = int(slices.ts[0]), max([last, *(end // 2 for end, _ in open_)])
-    return first >= -_LARGEST_TIME and last <= _LARGEST_TIME
-
-
-def _with_parents(slice_: int, parent: Int64s) -> list[int]:
-    """A slice and those that enclose it, the outermost first."""
-    found = []
-    while slice_ >= 0:
-        found.append(slice_)
-        slice_ = int(parent[slice_])
-    return found[::-1]
-
-
 def _one_by_one(track: TrackNesting, events: _Events) -> Placed:
     found = Nested()
-    columns = (events.ts, events.dur, events.number, events.kind)
-    ts, dur, number, kind = (column.tolist() for column in columns)
+    ts, dur, number, kind = (column.tolist() for column in events)
     track.add(ts, dur, number, kind, found)
-    bound = Bound(
-        np.array(found.end, np.int64),
-        np.array(found.bound, np.int64),
-        np.array(found.bound_ts, np.int64),
-        np.array(found.at, np.int64),
-        np.array(found.is_late, np.bool_),
-    )
+    columns = (found.end, found.bound, found.bound_ts, found.at)
+    end, to, to_ts, at = (np.array(column, np.int64) for column in columns)
+    bound = Bound(end, to, to_ts, at, np.array(found.is_late, np.bool_))
     parent, depth = np.array(found.parent, np.int64), np.array(found.depth, np.int64)
     return Placed(parent, depth, found.overlapping, bound)
 

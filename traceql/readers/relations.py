@@ -50,41 +50,25 @@ from traceql.readers.unpacked import ANEW
 from traceql.util.text import identifier
 
 Int64s = npt.NDArray[np.int64]
+Columns = dict[str, pa.Array]
 Prepare = Callable[[Path, Scratch], None]  # opens a file and leaves the relations
 PART_ROWS = 250_000  # about, of the events of a rank
 _FLOWS_OF_PART = 1_000_000
 _SAMPLED = 32  # every 32nd row is sampled to find where parts begin
-_MEMORY_BYTES = 1 << 30
 _FARTHEST_NS = 2**62  # 146 years
-_EVENTS = ("slice", "instant", "counter")
-_DESCRIBED = {"cat": NAME, "name": NAME, "args": JSON}
 _DUCKDB_TYPES = {
     **{pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN"},
     **{NAME: "VARCHAR", JSON: "VARCHAR", pa.large_string(): "VARCHAR"},
     pa.list_(pa.int32()): "INTEGER[]",
 }
-
-
-def _columns(*tables: str, without: str = "", **more: str) -> dict[str, str]:
-    """The columns of a relation and their types."""
-    own = {field.name: _DUCKDB_TYPES[field.type] for table in tables for field in SCHEMAS[table]}
-    return {name: type_ for name, type_ in (own | more).items() if name not in without.split()}
-
-
-_NAMED = {"key": "BIGINT", "name_id": "BIGINT"}
-_RELATIONS = {
-    "slice": _columns(
-        *("slice", "activity"),
-        without="index pid tid parent depth",
-        **_NAMED,
-        is_activity="BOOLEAN",
-    ),
-    "instant": _columns("instant", without="pid tid", **_NAMED),
-    "counter": _columns("counter", key="BIGINT"),
-    "track": _columns("track", slice_pid="BIGINT", slice_tid="BIGINT"),
-    "count": _columns("count"),
-    "load_check": _columns("load_check"),
+# Beside the columns of the contract; and the order of rows.
+_NUMBERS = {
+    "slice": ("key", "name_id"),
+    "instant": ("key", "name_id"),
+    "counter": ("key",),
+    "track": ("slice_pid", "slice_tid"),
 }
+_ORDER = {"instant": "key", "counter": "key, name", "track": "track", "count": "phase, cat"}
 
 
 def read_relations(
@@ -92,7 +76,7 @@ def read_relations(
     prepare: Prepare,
     *,
     folder: Path | None = None,
-    memory_bytes: int = _MEMORY_BYTES,
+    memory_bytes: int = 1 << 30,
     threads: int = 1,
 ) -> Iterator[TraceTables]:
     """The tables of each rank of a file.
@@ -104,9 +88,9 @@ def read_relations(
     Raises:
         TraceCorrupt: the file is damaged, or another one.
     """
-    with _prepared(path, prepare, folder, memory_bytes, threads) as scratch:
-        for rank, metadata in _ranks(scratch):
-            yield from Rank(scratch, rank, metadata).parts()
+    with _ranks(path, prepare, folder, memory_bytes, threads) as ranks:
+        for rank in ranks:
+            yield from rank.parts()
 
 
 def feed_relations(
@@ -117,24 +101,24 @@ def feed_relations(
     Args:
         metadata: those of the rank; an older version may have stored fewer.
     """
-    with _prepared(path, prepare, None, _MEMORY_BYTES, 1) as scratch:
-        found = next(
-            Rank(scratch, number, own)
-            for number, own in _ranks(scratch)
-            if all(metadata[key] == own[key] for key in own.keys() & metadata.keys())
-        )
-        yield from found.feed(base_ns)
+    with _ranks(path, prepare, None, 1 << 30, 1) as ranks:
+        for rank in ranks:
+            known = rank.metadata
+            if all(metadata[key] == known[key] for key in known.keys() & metadata.keys()):
+                yield from rank.feed(base_ns)
+                return
 
 
 @contextmanager
-def _prepared(
+def _ranks(
     path: Path, prepare: Prepare, folder: Path | None, memory_bytes: int, threads: int
-) -> Iterator[Scratch]:
-    """The relations of a file; errors name it."""
+) -> Iterator[Iterator["Rank"]]:
+    """The ranks of a file; errors name it."""
     try:
         with scratch_database(folder, memory_bytes, threads) as scratch:
             prepare(path, scratch)
-            yield scratch
+            found = scratch.rows("SELECT rank, metadata FROM rank ORDER BY rank")
+            yield (Rank(scratch, *each) for each in found)
     except (TraceCorrupt, LossyLoad) as error:
         raise type(error)(f"{path}: {error}") from None
     except duckdb.OutOfRangeException:
@@ -143,18 +127,13 @@ def _prepared(
         raise TraceqlError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
 
 
-def _ranks(scratch: Scratch) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The number and the metadata of each rank."""
-    for rank, text in scratch.rows("SELECT rank, metadata FROM rank ORDER BY rank"):
-        known = json.loads(text or "{}").items()
-        yield rank, {key: value for key, value in known if value is not None}
-
-
 class Rank:
     """The relations of one rank."""
 
-    def __init__(self, scratch: Scratch, rank: int, metadata: Mapping[str, Any]) -> None:
-        self._scratch, self._rank, self._metadata = scratch, rank, metadata
+    def __init__(self, scratch: Scratch, rank: int, metadata: str | None) -> None:
+        self._scratch, self._rank = scratch, rank
+        known = json.loads(metadata or "{}").items()
+        self.metadata = {key: value for key, value in known if value is not None}
         self._nester, self._next, self._total_ns = Nester(), 0, 0.0
         scratch.con.execute("CREATE OR REPLACE TEMP TABLE slice_index (key BIGINT, index BIGINT)")
 
@@ -164,147 +143,130 @@ class Rank:
         for begin, end in self._windows():
             tables = empty | self._events(begin, end)
             if end is not None:
-                yield TraceTables(tables, self._metadata, continues=True)
+                yield TraceTables(tables, self.metadata, continues=True)
         for flows in self._flows():
             if tables["flow"].num_rows:
-                yield TraceTables(tables, self._metadata, continues=True)
+                yield TraceTables(tables, self.metadata, continues=True)
                 tables = dict(empty)
             tables["flow"] = flows
-        tables["track"] = conforming(self._tracks, "track")
-        tables["count"] = conforming(self._read("count", order="ORDER BY phase, cat"), "count")
-        tables["load_check"] = conforming(self._read("load_check"), "load_check")
-        yield TraceTables(tables, self._metadata)
+        whole = ("track", "count", "load_check")
+        tables |= {name: conforming(self._read(name), name) for name in whole}
+        yield TraceTables(tables, self.metadata)
 
     def feed(self, base_ns: int) -> Iterator[bytes]:
         """All slices for the trace processor."""
-        rows = self._slices(None, None)
+        rows, tracks = self._slices(None, None), pa.table(self._tracks)
         timeline = complete_timeline(*(_int64(rows[name]) for name in ("ts", "dur", "track")))
-        described = feed.Described(*(_column(rows[n], t) for n, t in _DESCRIBED.items()))
-        names = [field.name for field in fields(Track)]
-        tracks = [Track(**row) for row in self._tracks.select(names).to_pylist()]
-        ids, to_fed = feed.dense_ids(tracks, timeline), feed.FedTimes(base_ns)
-        yield from feed.described_feed(timeline, described, NO_FLOWS, tracks, ids, to_fed)
+        columns = (_column(rows[n], t) for n, t in (("cat", NAME), ("name", NAME), ("args", JSON)))
+        named = tracks.select([field.name for field in fields(Track)]).to_pylist()
+        listed = [Track(**row) for row in named]
+        ids, to_fed = feed.dense_ids(listed, timeline), feed.FedTimes(base_ns)
+        described = feed.Described(*columns)
+        yield from feed.described_feed(timeline, described, NO_FLOWS, listed, ids, to_fed)
 
     @cached_property
     def _known(self) -> Mapping[str, set[str]]:
         """The columns of each relation that is there."""
         found: defaultdict[str, set[str]] = defaultdict(set)
-        for relation, column in self._scratch.rows(
-            "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal"
-        ):
+        sql = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal"
+        for relation, column in self._scratch.rows(sql):
             found[relation].add(column)
         return found
 
     @cached_property
-    def _tracks(self) -> pa.Table:
-        return self._read("track", order="ORDER BY track")
+    def _tracks(self) -> Columns:
+        return self._read("track")
 
     @cached_property
-    def _texts(self) -> tuple[Int64s, pa.Array]:
-        """The ids of all texts, sorted, and the texts."""
+    def _texts(self) -> tuple[pa.Array, pa.Array]:
+        """The ids of all texts, and the texts."""
         if "text" not in self._known:
-            return np.empty(0, np.int64), pa.array([], pa.large_string())
-        found = self._scratch.arrow("SELECT id, value FROM text ORDER BY id")
-        return _int64(found["id"]), _flat(found["value"])
+            return pa.array([], pa.int64()), pa.array([], pa.large_string())
+        found = self._scratch.arrow("SELECT id, value FROM text")
+        return found["id"].combine_chunks(), found["value"].combine_chunks()
 
     def _windows(self) -> Iterator[tuple[int | None, int | None]]:
         """Begin and end of each part, ns; None is without a limit."""
-        there = [name for name in _EVENTS if name in self._known]
+        there = [name for name in ("slice", "instant", "counter") if name in self._known]
         each = [f"SELECT ts, key FROM {name} WHERE rank = {self._rank}" for name in there]
-        events = f"({' UNION ALL '.join(each)})"
-        ((rows,),) = self._scratch.rows(f"SELECT COUNT(*) FROM {events}")
+        events = f"FROM ({' UNION ALL '.join(each)})"
+        ((rows,),) = self._scratch.rows(f"SELECT COUNT(*) {events}")
         count, borders = -(-rows // PART_ROWS), []
         if count > 1:
             shares = [number / count for number in range(1, count)]
-            sampled = min(_SAMPLED, PART_ROWS)
-            sample = f"FROM {events} WHERE key % {sampled} = 0"
+            sample = f"{events} WHERE key % {min(_SAMPLED, PART_ROWS)} = 0"
             ((found,),) = self._scratch.rows(f"SELECT quantile_disc(ts, {shares}) {sample}")
             borders = sorted(set(found or ()))
         return pairwise([None, *borders, None])
 
-    def _read(
-        self, relation: str, begin: int | None = None, end: int | None = None, *, order: str = ""
-    ) -> pa.Table:
+    def _read(self, relation: str, begin: int | None = None, end: int | None = None) -> Columns:
         """The rows of a relation that begin in a window, with all columns that it may have."""
         known = self._known.get(relation, set())
+        types = {field.name: _DUCKDB_TYPES[field.type] for field in SCHEMAS[relation]}
+        types |= dict.fromkeys(_NUMBERS.get(relation, ()), "BIGINT")
+        if relation == "slice":
+            types |= {field.name: _DUCKDB_TYPES[field.type] for field in SCHEMAS["activity"]}
+            types["is_activity"] = "BOOLEAN"
         columns = ", ".join(
             f"CAST({identifier(name) if name in known else 'NULL'} AS {kind}) AS {identifier(name)}"
-            for name, kind in _RELATIONS[relation].items()
+            for name, kind in types.items()
         )
         limits = "" if begin is None else f" AND ts >= {begin}"
         limits += "" if end is None else f" AND ts < {end}"
         source = f"FROM {relation} WHERE rank = {self._rank}{limits}" if known else "WHERE FALSE"
+        order = f"ORDER BY {_ORDER[relation]}" if relation in _ORDER else ""
         found = self._scratch.arrow(f"SELECT {columns} {source} {order}")
+        rows = {name: _whole(found[name]) for name in types}
         if "ts" in known:
-            _require_times(found["ts"])
-        return found
+            _require_times(rows["ts"])
+        return rows
 
     def _events(self, begin: int | None, end: int | None) -> dict[str, pa.Table]:
         """The tables of the events of a window."""
-        slices = self._slices(begin, end)
-        instants, counters = (
-            self._read(name, begin, end, order="ORDER BY key") for name in ("instant", "counter")
-        )
-        return {
-            "slice": conforming(self._placed(self._nested(slices)), "slice"),
-            "activity": conforming(slices.filter(slices["is_activity"]), "activity"),
-            "instant": conforming(self._placed(self._named(instants)), "instant"),
-            "counter": conforming(counters, "counter"),
-        }
+        slices = self._nested(self._slices(begin, end))
+        instants = self._named(self._read("instant", begin, end))
+        for events in (slices, instants):
+            for name in ("pid", "tid"):
+                events[name] = self._tracks[f"slice_{name}"].take(events["track"])
+        counters = self._read("counter", begin, end)
+        rows = {"slice": slices, "activity": slices, "instant": instants, "counter": counters}
+        tables = {name: conforming(columns, name) for name, columns in rows.items()}
+        return tables | {"activity": tables["activity"].filter(slices["is_activity"])}
 
-    def _slices(self, begin: int | None, end: int | None) -> pa.Table:
-        """The slices of a window, with their names, in the order of their indices."""
+    def _slices(self, begin: int | None, end: int | None) -> Columns:
+        """The slices of a window in the order of time; those that enclose others come first."""
         rows = self._read("slice", begin, end)
-        dur = _int64(rows["dur"])
+        ts, dur, key = (_int64(rows[name]) for name in ("ts", "dur", "key"))
         self._total_ns += absolute_sum(dur)
         require_sum_fits(self._total_ns)
-        order = pa.array(_order(_int64(rows["ts"]), dur, _int64(rows["key"])))
-        columns = [_flat(column).take(order) for column in rows.columns]
-        rows = self._named(pa.table(columns, names=rows.column_names))
-        index = pa.array(np.arange(self._next, self._next + len(order)))
+        order = pa.array(np.lexsort((key, -dur, ts)))
+        rows = self._named({name: column.take(order) for name, column in rows.items()})
+        rows["index"] = pa.array(np.arange(self._next, self._next + len(order)))
         self._next += len(order)
-        return rows.append_column("index", index)
-
-    def _nested(self, slices: pa.Table) -> pa.Table:
-        """The slices of a window with their parents and depths."""
-        if "flow_end" in self._known:
-            ends = slices.select(["key", "index"])
-            self._scratch.insert("slice_index", ends)
-        ts, dur, track, index = (_int64(slices[n]) for n in ("ts", "dur", "track", "index"))
-        order = np.argsort(track, kind="stable")
-        found = self._nester.add(
-            track[order],
-            ts[order],
-            np.maximum(dur, 0)[order],
-            index[order],
-            np.full(len(order), SLICE),
-        )
-        parent, depth = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
-        parent[order], depth[order] = found.parent, found.depth
-        parents = pa.array(parent, mask=parent == NONE)
-        return slices.append_column("parent", parents).append_column("depth", pa.array(depth))
-
-    def _placed(self, rows: pa.Table) -> pa.Table:
-        """With the process and the thread of the track of each row."""
-        for name in ("pid", "tid"):
-            values = _flat(self._tracks[f"slice_{name}"]).take(_flat(rows["track"]))
-            rows = rows.append_column(name, values)
         return rows
 
-    def _named(self, rows: pa.Table) -> pa.Table:
+    def _nested(self, rows: Columns) -> Columns:
+        """The slices of a window with their parents and depths."""
+        if "flow_end" in self._known:
+            ends = pa.table({name: rows[name] for name in ("key", "index")})
+            self._scratch.insert("slice_index", ends)
+        track = _int64(rows["track"])
+        order = np.argsort(track, kind="stable")
+        ts, dur, index = (_int64(rows[name])[order] for name in ("ts", "dur", "index"))
+        kind = np.full(len(order), SLICE)
+        found = self._nester.add(track[order], ts, np.maximum(dur, 0), index, kind)
+        parent, depth = np.empty((2, len(order)), np.int64)
+        parent[order], depth[order] = found.parent, found.depth
+        return rows | {"parent": pa.array(parent, mask=parent == NONE), "depth": pa.array(depth)}
+
+    def _named(self, rows: Columns) -> Columns:
         """With the text of `name_id` where `name` has none."""
-        given, codes = _flat(rows["name"]), _flat(rows["name_id"]).dictionary_encode()
-        ids, texts = self._texts
-        wanted = _int64(codes.dictionary)
-        place = np.searchsorted(ids, wanted)
-        is_known = np.append(ids, 0)[place] == wanted
-        is_known &= place < len(ids)
-        known = texts.take(pa.array(place, mask=~is_known))
-        name = _coded_texts(codes.indices, known)
-        if given.null_count < len(given):
-            by_id = name.dictionary.take(name.indices)
-            name = pc.coalesce(given, by_id).dictionary_encode()
-        return rows.set_column(rows.schema.get_field_index("name"), "name", name)
+        (ids, texts), codes = self._texts, rows["name_id"].dictionary_encode()
+        known = texts.take(pc.index_in(codes.dictionary, ids)).dictionary_encode()
+        name = pa.DictionaryArray.from_arrays(known.indices.take(codes.indices), known.dictionary)
+        if rows["name"].null_count < len(rows["name"]):
+            name = pc.coalesce(rows["name"], name.cast(pa.large_string())).dictionary_encode()
+        return rows | {"name": name}
 
     def _flows(self) -> Iterator[pa.Table]:
         """The arrows between slices, in the order of their ends."""
@@ -337,17 +299,7 @@ class Rank:
             yield conforming(pa.Table.from_batches([batch]), "flow")
 
 
-def _order(ts: Int64s, dur: Int64s, key: Int64s) -> Int64s:
-    """Positions in the order of time; what encloses others comes before them, then by key."""
-    order = np.argsort(ts, kind="stable")
-    is_tied = np.diff(ts[order]) == 0
-    tied = np.flatnonzero(np.append(is_tied, False) | np.insert(is_tied, 0, False))
-    among = order[tied]
-    order[tied] = among[np.lexsort((key[among], -dur[among], ts[among]))]
-    return order
-
-
-def _require_times(ts: pa.ChunkedArray) -> None:
+def _require_times(ts: pa.Array) -> None:
     """Raises TraceCorrupt for times that would not fit 64 bits after a shift."""
     if ts.null_count:
         raise TraceCorrupt(f"an event has no time; {ANEW}")
@@ -360,38 +312,24 @@ def _require_times(ts: pa.ChunkedArray) -> None:
         )
 
 
-def conforming(rows: pa.Table, table: str) -> pa.Table:
+def conforming(rows: pa.Table | Columns, table: str) -> pa.Table:
     """The columns of a table of the contract, of the types in its schema."""
     schema = SCHEMAS[table]
-    return pa.table([_column(rows[of.name], of.type) for of in schema], schema=schema)
+    return pa.table([_column(_whole(rows[of.name]), of.type) for of in schema], schema=schema)
 
 
-def _column(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
-    if type_ == NAME:
-        return _coded(column)
-    return _json(column) if type_ == JSON else _flat(column).cast(type_)
+def _column(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    if type_ == JSON:
+        return pa.ExtensionArray.from_storage(JSON, column)
+    if type_ == NAME and not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    return column.cast(type_)
 
 
-def _coded(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    array = _flat(column)
-    return (array if pa.types.is_dictionary(array.type) else array.dictionary_encode()).cast(NAME)
-
-
-def _coded_texts(codes: pa.Array, texts: pa.Array) -> pa.DictionaryArray:
-    """The texts of codes, each of which is in the dictionary once, and no NULL."""
-    if texts.null_count or pc.count_distinct(texts).as_py() < len(texts):
-        return texts.take(codes).dictionary_encode()
-    return pa.DictionaryArray.from_arrays(codes, texts)
-
-
-def _json(column: pa.ChunkedArray) -> pa.Array:
-    return pa.ExtensionArray.from_storage(JSON, _flat(column))
-
-
-def _flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _int64(column: pa.ChunkedArray | pa.Array) -> Int64s:
-    values: Int64s = column.to_numpy()
+def _int64(column: pa.Array) -> Int64s:
+    values: Int64s = column.to_numpy(zero_copy_only=False)
     return values.astype(np.int64, copy=False)

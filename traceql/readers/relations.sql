@@ -13,3 +13,7 @@ CREATE MACRO triple(x, y, z) AS CASE
 END;
 -- A text for a code; the code itself if it has none, `unknown` without one.
 CREATE MACRO word(code, words) AS COALESCE(words[code], CAST(code AS VARCHAR), 'unknown');
+-- A row of the relation load_check; `value` is NULL where there is nothing to say.
+CREATE MACRO statement(name, value, total, ok, note) AS {
+    'check_name': name, 'value': value, 'total': total, 'ok': ok, 'note': note
+};

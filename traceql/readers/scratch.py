@@ -1,15 +1,15 @@
 """A DuckDB database in which a reader turns the tables of a file into those of the contract.
 
-`inputs.sql` of a profiler declares what is read. A column with DEFAULT NULL may be absent from the
-file; all others have to be there if the table has rows. A column that is NOT NULL has a value in
-every row. A table that is absent is empty. `rowid` of DuckDB is the number of a row, from 0.
+`inputs.sql` of a profiler declares what is read. A column that is NOT NULL has a value in every row
+of the file, and one of DEFAULT NULL has to be there if its table has rows; all others, and every
+table, may be absent. `rowid` of DuckDB is the number of a row, from 0.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -20,25 +20,17 @@ from traceql.readers.unpacked import ANEW
 from traceql.util.text import identifier
 
 BATCH_ROWS = 122_880
-_MACROS = Path(__file__).with_name("relations.sql")
+MACROS = Path(__file__).with_name("relations.sql")
 _SHARE_OF_MEMORY = 0.4  # for DuckDB; the rest is for the rows of a part
 _LEAST_BYTES = 128 << 20
-_TYPES = {
-    "BIGINT": pa.int64(),
-    "DOUBLE": pa.float64(),
-    "VARCHAR": pa.large_string(),
-    "BLOB": pa.large_binary(),
-}
+_TYPES = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "VARCHAR": pa.large_string()}
+_TYPES["BLOB"] = pa.large_binary()
 
 
 class Container(Protocol):
-    """A file, or several, with tables.
+    """A file, or several, with tables."""
 
-    Attributes:
-        anew: how to make it again, for messages.
-    """
-
-    anew: str
+    anew: str  # how to make it again, for messages
 
     def columns(self, table: str) -> frozenset[str]:
         """The columns of a table; none if it is absent."""
@@ -47,17 +39,7 @@ class Container(Protocol):
         """How many rows a table has, counted without reading their values."""
 
     def batches(self, table: str, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        """The columns of these types in the order of the file.
-
-        Raises:
-            TraceCorrupt: a value is of another type; the message names table, column and row.
-        """
-
-
-class _Column(NamedTuple):
-    type: pa.DataType
-    has_value: bool
-    may_be_absent: bool
+        """The columns of these types in the order of the file; TraceCorrupt for another type."""
 
 
 class Scratch:
@@ -66,7 +48,7 @@ class Scratch:
     def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path) -> None:
         self.con, self.folder = con, folder
         con.create_function("shown", shown, ["VARCHAR"], "VARCHAR")
-        self.run(_MACROS)
+        self.run(MACROS)
 
     def run(self, script: Path) -> None:
         """Executes a file of SQL."""
@@ -86,55 +68,55 @@ class Scratch:
         table: str,
         *,
         source: str | None = None,
-        constants: Mapping[str, Any] | None = None,
         select: str = "*",
         where: str = "TRUE",
     ) -> None:
-        """Adds the rows of a container to a table that is declared.
+        """Adds the rows of a container, in which the table may be called `source`, to a table.
 
         Args:
-            source: the name of the table in the container, if it is another.
-            constants: values of columns that are the same for all these rows.
             select: what of them is kept, in SQL of DuckDB.
             where: which of them are kept, in SQL of DuckDB.
 
         Raises:
             TraceCorrupt: a column is missing, or a value is not of its type.
         """
-        source, constants = source or table, constants or {}
+        source = source or table
         present = container.columns(source)
-        if not present:
-            return
-        declared = {n: c for n, c in self._declared(table).items() if n not in constants}
-        absent = [n for n, c in declared.items() if n not in present and not c.may_be_absent]
-        read = {n: c for n, c in declared.items() if n in present}
-        if absent and container.rows(source):
+        declared = self.rows(
+            "SELECT column_name, data_type, NOT is_nullable, column_default FROM duckdb_columns() "
+            "WHERE table_name = ? ORDER BY column_index",
+            [table],
+        )
+        types = {name: _TYPES[type_] for name, type_, *_ in declared if name in present}
+        absent = [n for n, _, filled, given in declared if (filled or given) and n not in present]
+        if absent and present and container.rows(source):
             listed = " and no ".join(absent)
             raise TraceCorrupt(f"table {shown(source)} has no column {listed}; {container.anew}")
-        if absent or not read:
+        if absent or not types:
             return
-        found = 0
-        batches = container.batches(source, {name: column.type for name, column in read.items()})
+        filled = [name for name, _, filled, _ in declared if filled]
+        found, rows = 0, f"(FROM part UNION ALL BY NAME (FROM {identifier(table)} LIMIT 0))"
         self.con.begin()
-        for batch in batches:
-            _require_values(source, batch, read, found)
+        for batch in container.batches(source, types):
+            for name in filled:
+                if batch.column(name).null_count:
+                    row = found + batch.column(name).is_null().index(True).as_py() + 1
+                    raise TraceCorrupt(
+                        f"table {shown(source)}, row {row}: column {name} has no value; {ANEW}"
+                    )
             found += batch.num_rows
-            rows = pa.Table.from_batches([batch])
-            for name in declared.keys() - read.keys():
-                rows = rows.append_column(name, pa.nulls(len(rows), declared[name].type))
-            for name, value in constants.items():
-                rows = rows.append_column(name, pa.repeat(value, len(rows)))
-            self._insert(table, rows, select, where)
+            part = pa.Table.from_batches([batch])  # noqa: F841
+            self.con.execute(
+                f"INSERT INTO {identifier(table)} BY NAME SELECT {select} FROM {rows} WHERE {where}"
+            )
         self.con.commit()
-        if found != (rows := container.rows(source)):
-            raise LossyLoad(f"{found:,} of {rows:,} rows of table {shown(source)} were read")
+        if found != (counted := container.rows(source)):
+            raise LossyLoad(f"{found:,} of {counted:,} rows of table {shown(source)} were read")
 
     def declared_tables(self) -> list[str]:
         """The tables that are declared, in that order."""
-        return [
-            name
-            for (name,) in self.rows("SELECT table_name FROM duckdb_tables() ORDER BY table_oid")
-        ]
+        names = self.rows("SELECT table_name FROM duckdb_tables() ORDER BY table_oid")
+        return [name for (name,) in names]
 
     def create(self, table: str, batches: Iterable[pa.Table]) -> None:
         """Makes a table of rows; the first batch, which may be empty, has its columns."""
@@ -146,35 +128,7 @@ class Scratch:
 
     def insert(self, table: str, rows: pa.Table) -> None:
         """Adds rows with columns of the same names."""
-        self._insert(table, rows, "*", "TRUE")
-
-    def _insert(self, table: str, rows: pa.Table, select: str, where: str) -> None:
-        self.con.execute(
-            f"INSERT INTO {identifier(table)} BY NAME SELECT {select} FROM rows WHERE {where}"
-        )
-
-    def _declared(self, table: str) -> Mapping[str, _Column]:
-        found = self.rows(
-            """
-            SELECT column_name, data_type, NOT is_nullable, column_default IS NOT NULL
-            FROM duckdb_columns()
-            WHERE table_name = ?
-            ORDER BY column_index
-            """,
-            [table],
-        )
-        return {name: _Column(_TYPES[type_], *rest) for name, type_, *rest in found}
-
-
-def _require_values(
-    table: str, batch: pa.RecordBatch, columns: Mapping[str, _Column], rows_before: int
-) -> None:
-    for name, column in columns.items():
-        if column.has_value and batch.column(name).null_count:
-            row = rows_before + batch.column(name).is_null().index(True).as_py() + 1
-            raise TraceCorrupt(
-                f"table {shown(table)}, row {row}: column {name} has no value; {ANEW}"
-            )
+        self.con.execute(f"INSERT INTO {identifier(table)} BY NAME FROM rows")
 
 
 @contextmanager

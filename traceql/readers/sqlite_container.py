@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import adbc_driver_sqlite.dbapi as adbc
 import pyarrow as pa
@@ -27,28 +27,21 @@ Expression = Callable[[str, pa.DataType], str]
 _BATCH_OPTION = {"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)}
 
 
-class _Form:
-    """How values of an Arrow type are read.
+class _Form(NamedTuple):
+    """How values of an Arrow type are read."""
 
-    Attributes:
-        sql: the column as SQL.
-        first: a value of the type as SQL.
-        fits: what `typeof` returns for values of the type.
-        noun: the type in messages.
-    """
-
-    def __init__(self, sql: str, first: str, fits: str, noun: str) -> None:
-        self.sql, self.first, self.fits, self.noun = sql, first, fits, noun
+    sql: str  # the column
+    first: str  # a value of the type
+    fits: str  # what `typeof` returns for values of the type
+    noun: str  # the type in messages
 
 
 _ANY = "'integer', 'real', 'text', 'blob'"
+_TEXT = "CASE WHEN typeof({0}) <> 'blob' THEN CAST({0} AS BLOB) END"  # not all is UTF-8
 _FORMS = {
     pa.int64(): _Form("{}", "0", "'integer'", "integer"),
     pa.float64(): _Form("{}", "0.0", "'integer', 'real'", "number"),
-    # Texts are read as bytes, because not all of them are UTF-8; bytes are no text.
-    pa.large_string(): _Form(
-        "CASE WHEN typeof({0}) <> 'blob' THEN CAST({0} AS BLOB) END", "x''", _ANY, "text"
-    ),
+    pa.large_string(): _Form(_TEXT, "x''", _ANY, "text"),
     pa.large_binary(): _Form("CASE WHEN typeof({0}) = 'blob' THEN {0} END", "x''", _ANY, "bytes"),
 }
 
@@ -59,16 +52,15 @@ def expression(column: str, type_: pa.DataType) -> str:
 
 
 class SqliteContainer:
-    """An opened file. Errors are TraceCorrupt and do not name the file.
+    """An opened file, which is not compressed. Errors are TraceCorrupt and do not name it.
 
     Args:
-        file: the SQLite file, not compressed.
         anew: how to make such a file again, for messages.
         expression: a column as SQL.
     """
 
     def __init__(
-        self, con: sqlite3.Connection, file: Path, anew: str, expression: Expression = expression
+        self, con: sqlite3.Connection, file: Path, anew: str, expression: Expression
     ) -> None:
         self._con, self._file, self.anew, self._expression = con, file, anew, expression
         con.text_factory = lambda text: text.decode("utf-8", "replace")
@@ -81,15 +73,14 @@ class SqliteContainer:
     @cached_property
     def tables(self) -> Mapping[str, str]:
         """`table` or `view` by name."""
-        found = self.query("SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')")
-        return dict(found)
+        return dict(
+            self.query("SELECT name, type FROM sqlite_master WHERE type IN ('table','view')")
+        )
 
     def columns(self, table: str) -> frozenset[str]:
-        if table not in self.tables:
-            return frozenset()
-        return frozenset(
-            c for (c,) in self.query("SELECT name FROM pragma_table_info(?)", (table,))
-        )
+        sql = "SELECT name FROM pragma_table_info(?)"
+        found = self.query(sql, (table,)) if table in self.tables else []
+        return frozenset(name for (name,) in found)
 
     def rows(self, table: str) -> int:
         return int(self.query(f"SELECT COUNT(*) FROM {identifier(table)}")[0][0])
@@ -101,21 +92,18 @@ class SqliteContainer:
             TraceCorrupt: a value is of another type, or the file is damaged.
         """
         firsts = ", ".join(
-            f"{_FORMS[type_].first} AS {identifier(name)}" for name, type_ in types.items()
+            f"{_FORMS[type_].first} AS {identifier(n)}" for n, type_ in types.items()
         )
         selected = ", ".join(self._expression(name, type_) for name, type_ in types.items())
         sql = f"SELECT {firsts} UNION ALL SELECT {selected} FROM {identifier(table)}"
-        uri = file_uri(self._file)
         try:
-            with adbc.connect(uri) as con, closing(con.cursor()) as cursor:
+            with adbc.connect(file_uri(self._file)) as con, closing(con.cursor()) as cursor:
                 cursor.adbc_statement.set_options(**_BATCH_OPTION)
                 cursor.execute(sql)
                 skipped = 1
                 for batch in cursor.fetch_record_batch():
-                    columns = [
-                        _typed(batch.column(at), types[name]) for at, name in enumerate(types)
-                    ]
-                    yield pa.record_batch(columns, names=list(types)).slice(skipped)
+                    columns = map(_typed, batch.columns, types.values())
+                    yield pa.record_batch([*columns], names=[*types]).slice(skipped)
                     skipped = 0
         except (adbc.Error, OSError, pa.ArrowException) as error:
             raise self._explained(table, types, error) from None
@@ -124,30 +112,27 @@ class SqliteContainer:
         self, table: str, types: Mapping[str, pa.DataType], error: Exception
     ) -> TraceCorrupt:
         """What is wrong with a table that could not be read."""
+        place = "_rowid_" if self.tables[table] == "table" else "NULL"
         for name, type_ in types.items():
             form, column = _FORMS[type_], identifier(name)
-            odd = f"FROM {identifier(table)} WHERE typeof({column}) NOT IN ({form.fits}, 'null')"
-            place = "_rowid_" if self.tables[table] == "table" else "NULL"
-            found = self.query(f"SELECT {column}, {place} {odd} LIMIT 1")
-            if found:
-                value, row = found[0]
-                where = f"table {shown(table)}" + ("" if row is None else f", row {row}")
+            odd = f"typeof({column}) NOT IN ({form.fits}, 'null')"
+            sql = f"SELECT {column}, {place} FROM {identifier(table)} WHERE {odd} LIMIT 1"
+            for value, row in self.query(sql):
                 return TraceCorrupt(
-                    f"{where}: column {shown(name)} has the value {shown(value)[:60]!r}, which is "
-                    f"no {form.noun}; {ANEW}"
+                    f"table {shown(table)}{'' if row is None else f', row {row}'}: column "
+                    f"{shown(name)} has the value {shown(value)[:60]!r}, which is no {form.noun}; "
+                    f"{ANEW}"
                 )
         first, *_ = str(error).splitlines() or [""]
         return TraceCorrupt(f"damaged SQLite file (table {shown(table)}: {first}); {ANEW}")
 
 
 def _typed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if not pa.types.is_large_string(wanted):
-        if pa.types.is_binary(column.type):
-            return column.cast(wanted)
-        if column.type != wanted:
-            raise pa.ArrowInvalid(f"{column.type} in place of {wanted}")
-        return column
-    return text(column)
+    if wanted == pa.large_string():
+        return text(column)
+    if column.type not in (wanted, pa.binary()):
+        raise pa.ArrowInvalid(f"{column.type} in place of {wanted}")
+    return column.cast(wanted)
 
 
 def text(column: pa.Array) -> pa.Array:

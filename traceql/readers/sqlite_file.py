@@ -58,15 +58,25 @@ def settled_file(path: Path, folder: Path) -> Path:
     Raises:
         TraceCorrupt: it is shorter than it says, or there are changes that are not in it yet.
     """
+    file = path
     if _begins_with(path, _GZIP_MAGIC):
         file = folder / "unpacked.sqlite"
         with file.open("wb") as target:
             target.writelines(pieces(path, _PIECE_BYTES))
     else:
-        file = path
-        _require_settled(path)
+        log, journal = (path.with_name(f"{path.name}-{kind}") for kind in ("wal", "journal"))
+        beside = log if log.exists() and log.stat().st_size else journal
+        if beside == log or (journal.exists() and _begins_with(journal, _JOURNAL_MAGIC)):
+            raise TraceCorrupt(
+                f"{beside} has changes that are not in the file yet; close the program that has it "
+                "open, or export it again"
+            )
     with file.open("rb") as opened:
-        _require_whole(opened.read(_HEAD_BYTES), file.stat().st_size)
+        head, size = opened.read(_HEAD_BYTES), file.stat().st_size
+    page = int.from_bytes(head[16:18], "big")  # sqlite.org/fileformat.html
+    stated = int.from_bytes(head[28:32], "big") * (page if page > 1 else 65536)
+    if size < max(stated, _HEAD_BYTES):
+        raise TraceCorrupt(f"ends after {size:,} of {stated:,} bytes; {ANEW}")
     return file
 
 
@@ -75,32 +85,9 @@ def file_uri(file: Path) -> str:
     return f"file:{quote(str(file.absolute()))}?mode=ro&immutable=1"
 
 
-def _require_settled(path: Path) -> None:
-    """Raises TraceCorrupt if there are changes beside the file that are not in it yet."""
-    log, journal = (path.with_name(f"{path.name}-{kind}") for kind in ("wal", "journal"))
-    if log.exists() and log.stat().st_size:
-        beside = log
-    elif journal.exists() and _begins_with(journal, _JOURNAL_MAGIC):
-        beside = journal
-    else:
-        return
-    raise TraceCorrupt(
-        f"{beside} has changes that are not in the file yet; close the program that has it open, "
-        "or export it again"
-    )
-
-
 def _begins_with(path: Path, magic: bytes) -> bool:
     with path.open("rb") as file:
         return file.read(len(magic)) == magic
-
-
-def _require_whole(head: bytes, size: int) -> None:
-    """Raises TraceCorrupt if a file is shorter than its head says (sqlite.org/fileformat.html)."""
-    page = int.from_bytes(head[16:18], "big")
-    stated = int.from_bytes(head[28:32], "big") * (page if page > 1 else 65536)
-    if size < max(stated, _HEAD_BYTES):
-        raise TraceCorrupt(f"ends after {size:,} of {stated:,} bytes; {ANEW}")
 
 
 @contextmanager

@@ -1,16 +1,14 @@
 """The reader of Ascend's db export: ascend_pytorch_profiler_{rank}.db, and msprof_{time}.db."""
 
-from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from traceql.readers import relation_reader
 from traceql.readers.contract import Reader
 from traceql.readers.first_bytes import begins_like_sqlite
 from traceql.readers.formats.ascend_db.names import ANALYSIS, PROFILES, is_of_ascend
 
-if TYPE_CHECKING:
-    from traceql.readers.tables import TraceTables
-
+_MODULE = "traceql.readers.formats.ascend_db.read"
 _SUFFIXES = (".db", ".db.gz")
 _MOST_PACKED_BYTES = 64 << 20  # to unpack into memory only for the names of the tables
 _FIRST_BYTES = 64 << 20  # to look for tables in, of a file that is named like those of others
@@ -47,38 +45,15 @@ def _is_superseded(path: Path) -> bool:
     return path.name == ANALYSIS
 
 
-def _read(
-    path: Path,
-    folder: Path | None = None,
-    memory_bytes: int = 1 << 30,
-    processes: int = 1,
-    *,
-    trace_processor: Path | None = None,
-) -> "Iterator[TraceTables]":
-    from traceql.readers.formats.ascend_db.read import prepare
-    from traceql.readers.relations import read_relations
-
-    return read_relations(
-        path, prepare, folder=folder, memory_bytes=memory_bytes, threads=processes
-    )
-
-
-def _feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:
-    from traceql.readers.formats.ascend_db.read import prepare
-    from traceql.readers.relations import feed_relations
-
-    return feed_relations(path, prepare, base_ns, metadata)
-
-
 READER = Reader(
     name="ascend_db",
     format="ascend db",
     suffixes=_SUFFIXES,
     dialect="ascend",
     recognises=_recognises,
-    read=_read,
-    stream=_read,
-    feed=_feed,
+    read=partial(relation_reader.read, _MODULE),
+    stream=partial(relation_reader.read, _MODULE),
+    feed=partial(relation_reader.feed, _MODULE),
     runs_engine=False,
     opens_in_perfetto=False,
     is_superseded=_is_superseded,

@@ -1,89 +1,77 @@
 -- noqa: disable=CP02
--- What is read of a database. A column of a DEFAULT may be absent, and so may every table. Columns of times are known by their names:
+-- What is read of a database. A column without a DEFAULT may be absent, and so may every table. Columns of times are known by their names:
 -- what is not a time there is -1. All other columns are NULL where a value is of another type. DOUBLE columns are samples of counters.
-CREATE TABLE STRING_IDS (id BIGINT, value VARCHAR);
-CREATE TABLE ENUM_API_TYPE (id BIGINT DEFAULT NULL, name VARCHAR DEFAULT NULL);
-CREATE TABLE ENUM_HCCL_DATA_TYPE (id BIGINT DEFAULT NULL, name VARCHAR DEFAULT NULL);
-CREATE TABLE ENUM_HCCL_TRANSPORT_TYPE (id BIGINT DEFAULT NULL, name VARCHAR DEFAULT NULL);
-CREATE TABLE ENUM_HCCL_LINK_TYPE (id BIGINT DEFAULT NULL, name VARCHAR DEFAULT NULL);
-CREATE TABLE ENUM_MEMCPY_OPERATION (id BIGINT DEFAULT NULL, name VARCHAR DEFAULT NULL);
-CREATE TABLE ENUM_MODULE (id BIGINT DEFAULT NULL, name VARCHAR DEFAULT NULL);
+CREATE TABLE STRING_IDS (id BIGINT DEFAULT NULL, value VARCHAR DEFAULT NULL);
+CREATE TABLE ENUM_API_TYPE (id BIGINT, name VARCHAR);
+CREATE TABLE ENUM_HCCL_DATA_TYPE (id BIGINT, name VARCHAR);
+CREATE TABLE ENUM_HCCL_TRANSPORT_TYPE (id BIGINT, name VARCHAR);
+CREATE TABLE ENUM_HCCL_LINK_TYPE (id BIGINT, name VARCHAR);
+CREATE TABLE ENUM_MEMCPY_OPERATION (id BIGINT, name VARCHAR);
+CREATE TABLE ENUM_MODULE (id BIGINT, name VARCHAR);
 
 -- The host
 CREATE TABLE PYTORCH_API (
-    startNs BIGINT, endNs BIGINT, globalTid BIGINT DEFAULT NULL, connectionId BIGINT DEFAULT NULL, name BIGINT DEFAULT NULL,
-    sequenceNumber BIGINT DEFAULT NULL, fwdThreadId BIGINT DEFAULT NULL, inputDtypes BIGINT DEFAULT NULL, inputShapes BIGINT DEFAULT NULL,
-    callchainId BIGINT DEFAULT NULL, type BIGINT DEFAULT NULL
+    startNs BIGINT DEFAULT NULL, endNs BIGINT DEFAULT NULL, globalTid BIGINT, connectionId BIGINT, name BIGINT, sequenceNumber BIGINT,
+    fwdThreadId BIGINT, inputDtypes BIGINT, inputShapes BIGINT, callchainId BIGINT, type BIGINT
 );
-CREATE TABLE PYTORCH_CALLCHAINS (id BIGINT DEFAULT NULL, stack BIGINT DEFAULT NULL, stackDepth BIGINT DEFAULT NULL);
+CREATE TABLE PYTORCH_CALLCHAINS (id BIGINT, stack BIGINT, stackDepth BIGINT);
 -- Connections of each event of PyTorch: those of the calls that an operator made, and one that putting a task into torch_npu's queue and
 -- taking it out share.
-CREATE TABLE CONNECTION_IDS (id BIGINT DEFAULT NULL, connectionId BIGINT DEFAULT NULL);
+CREATE TABLE CONNECTION_IDS (id BIGINT, connectionId BIGINT);
 CREATE TABLE CANN_API (
-    startNs BIGINT, endNs BIGINT, type BIGINT DEFAULT NULL, globalTid BIGINT DEFAULT NULL, connectionId BIGINT DEFAULT NULL,
-    name BIGINT DEFAULT NULL
+    startNs BIGINT DEFAULT NULL, endNs BIGINT DEFAULT NULL, type BIGINT, globalTid BIGINT, connectionId BIGINT, name BIGINT
 );
 CREATE TABLE MSTX_EVENTS (
-    startNs BIGINT, endNs BIGINT, eventType BIGINT DEFAULT NULL, message BIGINT DEFAULT NULL, globalTid BIGINT DEFAULT NULL,
-    domainId BIGINT DEFAULT NULL, connectionId BIGINT DEFAULT NULL
+    startNs BIGINT DEFAULT NULL, endNs BIGINT DEFAULT NULL, eventType BIGINT, message BIGINT, globalTid BIGINT, domainId BIGINT,
+    connectionId BIGINT
 );
-CREATE TABLE STEP_TIME (id BIGINT, startNs BIGINT, endNs BIGINT);
+CREATE TABLE STEP_TIME (id BIGINT DEFAULT NULL, startNs BIGINT DEFAULT NULL, endNs BIGINT DEFAULT NULL);
 
 -- The device. TASK has a row for each task, and rows that enclose others: one around each operation of communication and around each
 -- task of a mixed kernel.
 CREATE TABLE TASK (
-    startNs BIGINT, endNs BIGINT, deviceId BIGINT DEFAULT NULL, connectionId BIGINT DEFAULT NULL, globalTaskId BIGINT,
-    taskType BIGINT DEFAULT NULL, contextId BIGINT DEFAULT NULL, streamId BIGINT DEFAULT NULL, taskId BIGINT DEFAULT NULL,
-    modelId BIGINT DEFAULT NULL
+    startNs BIGINT DEFAULT NULL, endNs BIGINT DEFAULT NULL, deviceId BIGINT, connectionId BIGINT, globalTaskId BIGINT DEFAULT NULL,
+    taskType BIGINT, contextId BIGINT, streamId BIGINT, taskId BIGINT, modelId BIGINT
 );
 CREATE TABLE COMPUTE_TASK_INFO (
-    globalTaskId BIGINT, name BIGINT DEFAULT NULL, blockDim BIGINT DEFAULT NULL, blockNum BIGINT DEFAULT NULL,
-    mixBlockDim BIGINT DEFAULT NULL, mixBlockNum BIGINT DEFAULT NULL, taskType BIGINT DEFAULT NULL, opType BIGINT DEFAULT NULL,
-    inputFormats BIGINT DEFAULT NULL, inputDataTypes BIGINT DEFAULT NULL, inputShapes BIGINT DEFAULT NULL,
-    outputFormats BIGINT DEFAULT NULL, outputDataTypes BIGINT DEFAULT NULL, outputShapes BIGINT DEFAULT NULL, opState BIGINT DEFAULT NULL
+    globalTaskId BIGINT DEFAULT NULL, name BIGINT, blockDim BIGINT, blockNum BIGINT, mixBlockDim BIGINT, mixBlockNum BIGINT,
+    taskType BIGINT, opType BIGINT, inputFormats BIGINT, inputDataTypes BIGINT, inputShapes BIGINT, outputFormats BIGINT,
+    outputDataTypes BIGINT, outputShapes BIGINT, opState BIGINT
 );
-CREATE TABLE MEMCPY_INFO (globalTaskId BIGINT DEFAULT NULL, size BIGINT DEFAULT NULL, memcpyOperation BIGINT DEFAULT NULL);
+CREATE TABLE MEMCPY_INFO (globalTaskId BIGINT, size BIGINT, memcpyOperation BIGINT);
 CREATE TABLE COMMUNICATION_OP (
-    opName BIGINT DEFAULT NULL, startNs BIGINT, endNs BIGINT, connectionId BIGINT DEFAULT NULL, groupName BIGINT DEFAULT NULL,
-    opId BIGINT DEFAULT NULL, relay BIGINT DEFAULT NULL, retry BIGINT DEFAULT NULL, dataType BIGINT DEFAULT NULL,
-    algType BIGINT DEFAULT NULL, "count" BIGINT DEFAULT NULL, rankSize BIGINT DEFAULT NULL, deviceId BIGINT DEFAULT NULL
+    opName BIGINT, startNs BIGINT DEFAULT NULL, endNs BIGINT DEFAULT NULL, connectionId BIGINT, groupName BIGINT, opId BIGINT, relay BIGINT,
+    retry BIGINT, dataType BIGINT, algType BIGINT, "count" BIGINT, rankSize BIGINT, deviceId BIGINT
 );
 CREATE TABLE COMMUNICATION_TASK_INFO (
-    globalTaskId BIGINT, taskType BIGINT DEFAULT NULL, planeId BIGINT DEFAULT NULL, groupName BIGINT DEFAULT NULL,
-    notifyId BIGINT DEFAULT NULL, srcRank BIGINT DEFAULT NULL, dstRank BIGINT DEFAULT NULL, transportType BIGINT DEFAULT NULL,
-    size BIGINT DEFAULT NULL, dataType BIGINT DEFAULT NULL, linkType BIGINT DEFAULT NULL, opId BIGINT DEFAULT NULL
+    globalTaskId BIGINT DEFAULT NULL, taskType BIGINT, planeId BIGINT, groupName BIGINT, notifyId BIGINT, srcRank BIGINT, dstRank BIGINT,
+    transportType BIGINT, size BIGINT, dataType BIGINT, linkType BIGINT, opId BIGINT
 );
-CREATE TABLE OVERLAP_ANALYSIS (startNs BIGINT, endNs BIGINT, type BIGINT, deviceId BIGINT DEFAULT NULL);
+CREATE TABLE OVERLAP_ANALYSIS (startNs BIGINT DEFAULT NULL, endNs BIGINT DEFAULT NULL, type BIGINT DEFAULT NULL, deviceId BIGINT);
 
 -- Memory and counters
 CREATE TABLE OP_MEMORY (
-    name BIGINT DEFAULT NULL, size BIGINT DEFAULT NULL, allocationTime BIGINT DEFAULT NULL, releaseTime BIGINT DEFAULT NULL,
-    allocationTotalAllocated BIGINT DEFAULT NULL, allocationTotalReserved BIGINT DEFAULT NULL, allocationTotalActive BIGINT DEFAULT NULL,
-    releaseTotalAllocated BIGINT DEFAULT NULL, releaseTotalReserved BIGINT DEFAULT NULL, releaseTotalActive BIGINT DEFAULT NULL,
-    streamPtr VARCHAR DEFAULT NULL, deviceId BIGINT DEFAULT NULL
+    name BIGINT, size BIGINT, allocationTime BIGINT, releaseTime BIGINT, allocationTotalAllocated BIGINT, allocationTotalReserved BIGINT,
+    allocationTotalActive BIGINT, releaseTotalAllocated BIGINT, releaseTotalReserved BIGINT, releaseTotalActive BIGINT, streamPtr VARCHAR,
+    deviceId BIGINT
 );
-CREATE TABLE AICORE_FREQ (timestampNs BIGINT, freq DOUBLE DEFAULT NULL);
-CREATE TABLE NPU_MEM (timestampNs BIGINT, type BIGINT DEFAULT NULL, ddr DOUBLE DEFAULT NULL, hbm DOUBLE DEFAULT NULL);
-CREATE TABLE HBM (timestampNs BIGINT, hbmId BIGINT DEFAULT NULL, type BIGINT DEFAULT NULL, bandwidth DOUBLE DEFAULT NULL);
-CREATE TABLE LLC (
-    timestampNs BIGINT, llcId BIGINT DEFAULT NULL, mode BIGINT DEFAULT NULL, hitRate DOUBLE DEFAULT NULL, throughput DOUBLE DEFAULT NULL
-);
-CREATE TABLE QOS (timestampNs BIGINT, eventName BIGINT DEFAULT NULL, bandwidth DOUBLE DEFAULT NULL);
+CREATE TABLE AICORE_FREQ (timestampNs BIGINT DEFAULT NULL, freq DOUBLE);
+CREATE TABLE NPU_MEM (timestampNs BIGINT DEFAULT NULL, type BIGINT, ddr DOUBLE, hbm DOUBLE);
+CREATE TABLE HBM (timestampNs BIGINT DEFAULT NULL, hbmId BIGINT, type BIGINT, bandwidth DOUBLE);
+CREATE TABLE LLC (timestampNs BIGINT DEFAULT NULL, llcId BIGINT, mode BIGINT, hitRate DOUBLE, throughput DOUBLE);
+CREATE TABLE QOS (timestampNs BIGINT DEFAULT NULL, eventName BIGINT, bandwidth DOUBLE);
 CREATE TABLE ACC_PMU (
-    timestampNs BIGINT, accId BIGINT DEFAULT NULL, readBwLevel DOUBLE DEFAULT NULL, writeBwLevel DOUBLE DEFAULT NULL,
-    readOstLevel DOUBLE DEFAULT NULL, writeOstLevel DOUBLE DEFAULT NULL
+    timestampNs BIGINT DEFAULT NULL, accId BIGINT, readBwLevel DOUBLE, writeBwLevel DOUBLE, readOstLevel DOUBLE, writeOstLevel DOUBLE
 );
-CREATE TABLE SOC_BANDWIDTH_LEVEL (timestampNs BIGINT, l2BufferBwLevel DOUBLE DEFAULT NULL, mataBwLevel DOUBLE DEFAULT NULL);
-CREATE TABLE NPU_MODULE_MEM (timestampNs BIGINT, moduleId BIGINT DEFAULT NULL, totalReserved DOUBLE DEFAULT NULL);
+CREATE TABLE SOC_BANDWIDTH_LEVEL (timestampNs BIGINT DEFAULT NULL, l2BufferBwLevel DOUBLE, mataBwLevel DOUBLE);
+CREATE TABLE NPU_MODULE_MEM (timestampNs BIGINT DEFAULT NULL, moduleId BIGINT, totalReserved DOUBLE);
 CREATE TABLE MEMORY_RECORD (
-    timestamp BIGINT, component BIGINT DEFAULT NULL, totalAllocated DOUBLE DEFAULT NULL, totalReserved DOUBLE DEFAULT NULL,
-    totalActive DOUBLE DEFAULT NULL
+    timestamp BIGINT DEFAULT NULL, component BIGINT, totalAllocated DOUBLE, totalReserved DOUBLE, totalActive DOUBLE
 );
 
 -- The sums in analysis.db, us, and its times of operations, ms.
 CREATE TABLE StepTraceTime (
-    step VARCHAR DEFAULT NULL, computing DOUBLE DEFAULT NULL, communication_not_overlapped DOUBLE DEFAULT NULL,
-    overlapped DOUBLE DEFAULT NULL, communication DOUBLE DEFAULT NULL, free DOUBLE DEFAULT NULL, stage DOUBLE DEFAULT NULL,
-    bubble DOUBLE DEFAULT NULL, communication_not_overlapped_and_exclude_receive DOUBLE DEFAULT NULL, preparing DOUBLE DEFAULT NULL
+    step VARCHAR, computing DOUBLE, communication_not_overlapped DOUBLE, overlapped DOUBLE, communication DOUBLE, free DOUBLE,
+    stage DOUBLE, bubble DOUBLE, communication_not_overlapped_and_exclude_receive DOUBLE, preparing DOUBLE
 );
-CREATE TABLE CommAnalyzerTime (hccl_op_name VARCHAR DEFAULT NULL, elapse_time DOUBLE DEFAULT NULL);
+CREATE TABLE CommAnalyzerTime (hccl_op_name VARCHAR, elapse_time DOUBLE);

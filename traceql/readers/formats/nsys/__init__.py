@@ -1,25 +1,37 @@
 """The reader of Nsight Systems: what `nsys export` writes, as SQLite or as Parquet files."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from traceql.readers import relation_reader
 from traceql.readers.contract import Reader
 from traceql.readers.first_bytes import begins_like_sqlite
-from traceql.readers.formats.nsys.parquet_layout import exports_of_folder, is_part, standing_file
 
-if TYPE_CHECKING:
-    from traceql.readers.tables import TraceTables
-
-_REPORT = ".nsys-rep"
+REPORT, PARQUET, TEXTS = ".nsys-rep", ".parquet", "StringIds"
+_MODULE = "traceql.readers.formats.nsys.export"
 _SEVERAL_WINDOWS_BYTES = 200 << 20  # the start of processes costs less
 _SQLITE, _COMPRESSED = (".sqlite",), (".sqlite.gz",)
-_SUFFIXES = (*_SQLITE, *_COMPRESSED, _REPORT)
+# One file stands for a folder of Parquet files, a table each: one that no other recording has too.
+_STANDING = (
+    *("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"),
+    *("CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "OSRT_API", TEXTS),
+)
+
+
+def is_part(path: Path) -> bool:
+    """Whether a file is a table of an export in Parquet files; reading says which is missing."""
+    return path.name.endswith(PARQUET) and any(_standing(path.parent))
+
+
+def _standing(folder: Path) -> Iterator[Path]:
+    files = (folder / f"{table}{PARQUET}" for table in _STANDING)
+    return (file for file in files if file.is_file())
 
 
 def _recognises(path: Path) -> bool:
     """SQLite by how the file begins, compressed or not; others by their names and places."""
-    return path.name.endswith(_REPORT) or is_part(path) or begins_like_sqlite(path)
+    return path.name.endswith(REPORT) or is_part(path) or begins_like_sqlite(path)
 
 
 def _is_superseded(path: Path) -> bool:
@@ -28,7 +40,7 @@ def _is_superseded(path: Path) -> bool:
     `nsys stats` and `nsys export` leave it beside the report.
     """
     form = path.parent if is_part(path) else path
-    for suffix in (*_COMPRESSED, _REPORT, ".parquetdir"):
+    for suffix in (*_COMPRESSED, REPORT, ".parquetdir"):
         if form.name.endswith(suffix):
             others = _SQLITE if suffix in _COMPRESSED else (*_SQLITE, *_COMPRESSED)
             name = form.name.removesuffix(suffix)
@@ -36,52 +48,28 @@ def _is_superseded(path: Path) -> bool:
     return False
 
 
-def _files(path: Path) -> list[Path]:
-    """Reports are read by nsys, and Parquet is compressed in itself."""
-    return [] if path.name.endswith(_REPORT) or is_part(path) else [path]
-
-
 def _traces_of_folder(folder: Path) -> list[Path]:
-    return [path for path in exports_of_folder(folder) if not _is_superseded(path)]
-
-
-def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]":
-    from traceql.readers.formats.nsys.export import prepare
-    from traceql.readers.relations import read_relations
-
-    return read_relations(path, prepare)
-
-
-def _stream(path: Path, folder: Path, memory_bytes: int, processes: int) -> "Iterator[TraceTables]":
-    from traceql.readers.formats.nsys.export import prepare
-    from traceql.readers.relations import read_relations
-
-    return read_relations(
-        path, prepare, folder=folder, memory_bytes=memory_bytes, threads=processes
-    )
-
-
-def _feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:
-    from traceql.readers.formats.nsys.export import prepare
-    from traceql.readers.relations import feed_relations
-
-    return feed_relations(path, prepare, base_ns, metadata)
+    """The files that stand for the export in a folder, or for those in its folders."""
+    folders = [folder] if any(_standing(folder)) else sorted(folder.iterdir())
+    found = (next(_standing(one), None) for one in folders)
+    return [file for file in found if file and not _is_superseded(file)]
 
 
 READER = Reader(
     name="nsys",
     format="nsys export",
-    suffixes=_SUFFIXES,
+    suffixes=(*_SQLITE, *_COMPRESSED, REPORT),
     dialect="nsys",
     recognises=_recognises,
-    read=_read,
-    stream=_stream,
+    read=partial(relation_reader.read, _MODULE),
+    stream=partial(relation_reader.read, _MODULE),
     streamed_bytes=_SEVERAL_WINDOWS_BYTES,
-    feed=_feed,
+    feed=partial(relation_reader.feed, _MODULE),
     opens_in_perfetto=False,
     is_superseded=_is_superseded,
-    files=_files,
-    whole=standing_file,
+    # Reports are read by nsys, and Parquet is compressed in itself.
+    files=lambda path: [] if path.name.endswith(REPORT) or is_part(path) else [path],
+    whole=lambda path: next(_standing(path.parent), path) if is_part(path) else path,
     traces_of_folder=_traces_of_folder,
     is_general=True,
     runs_engine=False,

@@ -2,58 +2,47 @@
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 
 from traceql.errors import NotATrace, TraceCorrupt
+from traceql.readers.formats.nsys import REPORT, TEXTS, is_part
 from traceql.readers.formats.nsys.parquet_folder import ParquetFolder
-from traceql.readers.formats.nsys.parquet_layout import is_part
 from traceql.readers.formats.nsys.payloads import payloads
 from traceql.readers.scratch import Scratch
 from traceql.readers.shown import shown
 from traceql.readers.sqlite_container import SqliteContainer, opened_sqlite
 
-REPORT = ".nsys-rep"
 _ANEW = "make the file again with nsys export --type sqlite"
 _FOLDER = Path(__file__).parent
 _OTHER = (
     "is an SQLite database, but neither of rocprofv3 or Ascend nor an export of Nsight Systems (no "
     "table StringIds with texts); make one with nsys export --type sqlite REPORT.nsys-rep"
 )
-_EVENT_TABLES = frozenset(
-    (
-        *(f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "GRAPH_TRACE", "MEMCPY", "MEMSET")),
-        *(f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("SYNCHRONIZATION", "CUDA_EVENT", "RUNTIME")),
-        *("CUPTI_ACTIVITY_KIND_OVERHEAD", "CUDA_GPU_MEMORY_USAGE_EVENTS", "NVTX_EVENTS"),
-        *("OSRT_API", "PROFILER_OVERHEAD", "SCHED_EVENTS", "GPU_METRICS"),
-    )
+_EMPTY = (
+    "an export of Nsight Systems without a table of kernels, calls, ranges or other events to "
+    "load; record with nsys profile -t cuda,nvtx, and export the report again"
 )
 # Other tables of events have a time, or a name that says so. The rest describes the job.
 _TIMES = frozenset(("start", "timestamp", "rawTimestamp"))
 _OF_EVENTS = ("EVENTS", "CALLCHAINS", "METRIC", "NIC_ID_MAP")  # ends of names
 _ABOUT = ("ENUM_", "TARGET_INFO_", "META_DATA_", "DIAGNOSTIC_EVENT", "sqlite_")  # beginnings
-# What is kept of tables that repeat the environment of the program.
 _FILE_TABLE = pa.schema(
-    [
-        ("name", pa.large_string()),
-        ("is_view", pa.bool_()),
-        ("is_read", pa.bool_()),
-        ("rows", pa.int64()),
-    ]
+    {"name": pa.string(), "is_view": pa.bool_(), "is_read": pa.bool_(), "rows": pa.int64()}
 )
+# What is kept of tables that repeat the environment of the program.
+_OPTIONS = ("*", "name LIKE 'EXPORT_%'")
+_GRAPHS = "name LIKE '%CUDA_GRAPH_TRACE_OPTIONS:MODE' AND value IN ('Node', 'Graph')"
 _KEPT = {
-    "META_DATA_EXPORT": ("*", "name LIKE 'EXPORT_%'"),
-    "EXPORT_META_DATA": ("*", "name LIKE 'EXPORT_%'"),
-    "META_DATA_CAPTURE": (
-        "*",
-        "name LIKE '%CUDA_GRAPH_TRACE_OPTIONS:MODE' AND value IN ('Node', 'Graph')",
-    ),
+    "META_DATA_EXPORT": _OPTIONS,
+    "EXPORT_META_DATA": _OPTIONS,
+    "META_DATA_CAPTURE": ("*", _GRAPHS),
     "DIAGNOSTIC_EVENT": ("severity, shown(text) AS text", "severity IN (2, 3)"),
     "PROCESSES": ("* REPLACE (shown(name) AS name)", "TRUE"),
-    "StringIds": ("*", "id IN (FROM used_text)"),
+    TEXTS: ("*", "id IN (FROM used_text)"),
 }
 
 
@@ -64,18 +53,17 @@ def prepare(path: Path, scratch: Scratch) -> None:
         TraceCorrupt: the file is damaged, or another SQLite database.
     """
     scratch.run(_FOLDER / "inputs.sql")
+    timed = "SELECT table_name FROM duckdb_columns() WHERE column_name IN ('start', 'timestamp')"
+    events = {table for (table,) in scratch.rows(timed)}
     with _opened(path, scratch.folder) as export:
-        if not {"id", "value"} <= export.columns("StringIds"):
+        if not {"id", "value"} <= export.columns(TEXTS):
             raise NotATrace(_OTHER)
-        if not any(export.columns(table) for table in _EVENT_TABLES):
-            raise NotATrace(
-                "an export of Nsight Systems without a table of kernels, calls, ranges or other "
-                "events to load; record with nsys profile -t cuda,nvtx, and export the report again"
-            )
+        if events.isdisjoint(export.tables):
+            raise NotATrace(_EMPTY)
         for table in scratch.declared_tables():
             select, where = _KEPT.get(table, ("*", "TRUE"))
             scratch.fill(export, table, select=select, where=where)
-        scratch.create("file_table", [_file_tables(export)])
+        scratch.create("file_table", [_file_tables(export, events)])
     scratch.create("payload", payloads(scratch))
     scratch.run(_FOLDER / "nsys.sql")
     scratch.run(_FOLDER / "checks.sql")
@@ -101,23 +89,19 @@ def _exported(path: Path, folder: Path) -> Path:
         )
     made = folder / "export.sqlite"
     options = ["export", "--type", "sqlite", "--include-blobs=true", "-o", str(made), str(path)]
-    done = subprocess.run(
-        [tool, *options], capture_output=True, text=True, errors="replace", check=False
-    )
+    done = subprocess.run([tool, *options], capture_output=True, text=True, errors="replace")
     if done.returncode or not made.exists():
         lines = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
         raise TraceCorrupt(f"nsys export failed ({shown(lines[-1])})")
     return made
 
 
-def _file_tables(export: SqliteContainer | ParquetFolder) -> pa.Table:
+def _file_tables(export: SqliteContainer | ParquetFolder, read: Collection[str]) -> pa.Table:
     """All tables and views, with the numbers of rows of tables of events that are not read."""
     found = []
     for table, kind in export.tables.items():
-        is_view, is_read, rows = kind == "view", table in _EVENT_TABLES, None
-        if not (is_view or is_read or table.startswith(_ABOUT)) and (
-            table.endswith(_OF_EVENTS) or _TIMES & export.columns(table)
-        ):
-            rows = export.rows(table)
-        found.append({"name": table, "is_view": is_view, "is_read": is_read, "rows": rows})
-    return pa.Table.from_pylist(found, _FILE_TABLE)
+        is_other = kind == "table" and table not in read and not table.startswith(_ABOUT)
+        is_timed = table.endswith(_OF_EVENTS) or bool(_TIMES & export.columns(table))
+        rows = export.rows(table) if is_other and is_timed else None
+        found.append((table, kind == "view", table in read, rows))
+    return pa.table([*map(list, zip(*found, strict=True))], schema=_FILE_TABLE)

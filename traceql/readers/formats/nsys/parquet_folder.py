@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traceql.errors import TraceCorrupt, reason
-from traceql.readers.formats.nsys.parquet_layout import SUFFIX, TEXTS
+from traceql.readers.formats.nsys import PARQUET, TEXTS
 from traceql.readers.scratch import BATCH_ROWS
 from traceql.readers.sqlite_container import text
 from traceql.readers.unpacked import ANEW
@@ -21,40 +21,39 @@ class ParquetFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.tables = {file.stem: "table" for file in folder.glob(f"*{SUFFIX}")}
+        self.tables = {file.stem: "table" for file in folder.glob(f"*{PARQUET}")}
         if TEXTS not in self.tables:
             raise TraceCorrupt(
-                f"{TEXTS}{SUFFIX} is missing in its folder, the table with the names of all "
+                f"{TEXTS}{PARQUET} is missing in its folder, the table with the names of all "
                 f"events; copy it there, or {self.anew}"
             )
 
     def columns(self, table: str) -> frozenset[str]:
         if table not in self.tables:
             return frozenset()
-        with _one_line(self._file(table)), pq.ParquetFile(self._file(table)) as file:
+        with self._opened(table) as file:
             return frozenset(file.schema_arrow.names)
 
     def rows(self, table: str) -> int:
-        with _one_line(self._file(table)), pq.ParquetFile(self._file(table)) as file:
+        with self._opened(table) as file:
             return int(file.metadata.num_rows)
 
     def batches(self, table: str, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        names = list(types)
-        with _one_line(self._file(table)), pq.ParquetFile(self._file(table)) as file:
-            for batch in file.iter_batches(BATCH_ROWS, columns=names):
-                columns = [_typed(name, batch.column(name), types[name]) for name in names]
-                yield pa.record_batch(columns, names=names)
+        with self._opened(table) as file:
+            for batch in file.iter_batches(BATCH_ROWS, columns=[*types]):
+                columns = [_typed(name, batch.column(name), kind) for name, kind in types.items()]
+                yield pa.record_batch(columns, names=[*types])
 
-    def _file(self, table: str) -> Path:
-        return self._folder / f"{table}{SUFFIX}"
-
-
-@contextmanager
-def _one_line(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        raise TraceCorrupt(f"{file.name}: damaged Parquet file ({reason(error)}); {ANEW}") from None
+    @contextmanager
+    def _opened(self, table: str) -> Iterator[pq.ParquetFile]:
+        path = self._folder / f"{table}{PARQUET}"
+        try:
+            with pq.ParquetFile(path) as file:
+                yield file
+        except (pa.ArrowException, OSError) as error:
+            raise TraceCorrupt(
+                f"{path.name}: damaged Parquet file ({reason(error)}); {ANEW}"
+            ) from None
 
 
 def _typed(name: str, column: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -64,8 +63,8 @@ def _typed(name: str, column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_uint64(column.type) and wanted == pa.int64():
         return column.view(wanted)
     try:
-        if wanted in (pa.large_string(), pa.large_binary()):
-            column = column.cast(pa.large_binary())
-        return text(column) if wanted == pa.large_string() else column.cast(wanted)
+        if wanted == pa.large_string():
+            return text(column.cast(pa.large_binary()))
+        return column.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise pa.ArrowInvalid(f"column {name}: {error}") from None

@@ -3,11 +3,9 @@
 import codecs
 import csv
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
-from pyarrow import csv as arrow_csv
+import duckdb
 
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.readers.formats.rocprof.forms import AGENTS, KINDS, STATISTICS, csv_files, is_utf16
@@ -25,6 +23,10 @@ _FIRST = {"kind", "domain", "guid", "correlation_id", "node_id", "sample_timesta
 _PID = re.compile(r"(?:.*_)?(?P<pid>\d+)_[a-z_]+\.csv(?:\.gz)?$")
 _SHOWN = 60
 _BLOCK_BYTES = 4 << 20
+_OPTIONS = (
+    "auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', "
+    "ignore_errors = true, nullstr = chr(0), parallel = false"
+)
 
 
 def fill_csv(path: Path, scratch: Scratch) -> None:
@@ -38,15 +40,14 @@ def fill_csv(path: Path, scratch: Scratch) -> None:
     if not set(files) & set(KINDS):
         raise NotATrace(_NO_RECORDS[AGENTS if AGENTS in files else STATISTICS])
     name = _PID.match(path.name)
-    pid = int(name["pid"]) if name else None
     for number, (kind, file) in enumerate(files.items()):
         try:
             unread = _fill(scratch, number, kind, file)
-        except (TraceCorrupt, pa.ArrowInvalid, csv.Error) as error:
-            line = str(error).strip().splitlines()[0]
-            said = line if isinstance(error, TraceCorrupt) else f"{line}; {ANEW}"
-            raise TraceCorrupt(f"{file.name}: {said}") from None
-        values = [number, kind, file.name, pid, unread]
+        except TraceCorrupt as error:
+            raise TraceCorrupt(f"{file.name}: {error}") from None
+        except (duckdb.InvalidInputException, csv.Error) as error:
+            raise TraceCorrupt(f"{file.name}: {str(error).splitlines()[0]}; {ANEW}") from None
+        values = [number, kind, file.name, name and int(name["pid"]), unread]
         scratch.con.execute("INSERT INTO csv_file VALUES ($1, $2, $3, $4, $5)", values)
     scratch.run(Path(__file__).with_name("csv.sql"))
     for changed, row, column, value in scratch.rows("FROM changed LIMIT 1"):
@@ -58,37 +59,22 @@ def fill_csv(path: Path, scratch: Scratch) -> None:
 
 
 def _fill(scratch: Scratch, number: int, kind: str, file: Path) -> int:
-    """Adds the rows of a file; returns how many rows another parser finds beside them."""
+    """Adds the rows that fit the header; returns how many rows another parser finds beside them."""
     text = scratch.folder / "unpacked.csv"
     names = _unpacked(file, text)
     missing = [name for name in _TIMES if name not in names]
     may_have_none = kind == AGENTS or ("counter_name" in names and len(missing) == len(_TIMES))
     if missing and not may_have_none:
         raise TraceCorrupt(f"has no column {missing[0]}; {_AS_WRITTEN}")
-    known = {name for (name,) in scratch.rows("SELECT column_name FROM (DESCRIBE csv_row)")}
-    found = 0
-    scratch.con.begin()
-    for rows in _batches(text, names):
-        row = pa.array(range(found, found + len(rows)), pa.int64())
-        rows = rows.select([name for name in names if name in known]).append_column("row", row)
-        scratch.insert("csv_row", rows.append_column("file", pa.repeat(number, len(rows))))
-        found += len(rows)
-    scratch.con.commit()
-    with text.open(encoding="utf-8", newline="") as opened:
-        return abs(sum(1 for row in csv.reader(opened) if row) - 1 - found)
-
-
-def _batches(text: Path, names: list[str]) -> Iterator[pa.Table]:
-    """The rows that fit the header, as texts."""
-    reader = arrow_csv.open_csv(
-        text,
-        arrow_csv.ReadOptions(column_names=names, skip_rows=1, block_size=_BLOCK_BYTES),
-        arrow_csv.ParseOptions(invalid_row_handler=lambda _: "skip", newlines_in_values=True),
-        arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.large_string()), strings_can_be_null=False
-        ),
+    declared = scratch.rows("SELECT column_name FROM (DESCRIBE csv_row) OFFSET 2")
+    known = ", ".join(name for (name,) in declared if name in names)
+    ((found,),) = scratch.rows(
+        f"INSERT INTO csv_row BY NAME SELECT {number} AS file, row_number() OVER () - 1 AS row, "
+        f"{known} FROM read_csv($1, columns = $2, {_OPTIONS})",
+        [str(text), dict.fromkeys(names, "VARCHAR")],
     )
-    return (pa.Table.from_batches([batch]) for batch in reader)
+    with text.open(encoding="utf-8", newline="") as opened:
+        return abs(sum(1 for row in csv.reader(opened) if row) - 1 - int(found))
 
 
 def _unpacked(file: Path, target: Path) -> list[str]:
@@ -97,19 +83,18 @@ def _unpacked(file: Path, target: Path) -> list[str]:
     Raises:
         TraceCorrupt: it is not UTF-8, has no header of rocprofv3, or ends within a line.
     """
-    decoder, size, names, piece = codecs.getincrementaldecoder("utf-8")(), 0, [], b""
+    decoder, size, piece = codecs.getincrementaldecoder("utf-8")(), 0, b""
+    names: list[str] = []
     with target.open("wb") as written:
         for piece in pieces(file, _BLOCK_BYTES):
-            if not size:
-                names = _names(piece.removeprefix(codecs.BOM_UTF8))
+            names = names or _names(piece.removeprefix(codecs.BOM_UTF8))
             try:
                 decoder.decode(piece)
             except UnicodeDecodeError as error:
                 place = size - len(error.object) + len(piece) + error.start
                 raise TraceCorrupt(f"is not UTF-8 at byte {place:,}; {ANEW}") from None
-            written.write(piece if size else piece.removeprefix(codecs.BOM_UTF8))
-            size += len(piece)
-    if not size:
+            size += written.write(piece)
+    if not names:
         raise TraceCorrupt(f"empty file; {ANEW}")
     if not piece.endswith(b"\n"):
         raise TraceCorrupt(f"ends within a line; {ANEW}")
@@ -123,8 +108,17 @@ def _names(text: bytes) -> list[str]:
     if is_utf16(text):
         raise TraceCorrupt(f"is UTF-16, not UTF-8; {_AS_WRITTEN}")
     lines = [line.decode(errors="replace") for line in text.split(b"\n", 100)]
-    if not _is_header(lines[0]):
-        raise TraceCorrupt(_without_header(lines))
+    headers = [number for number, line in enumerate(lines, 1) if _is_header(line)]
+    if any(_is_header(lines[0], separator) for separator in ";\t"):
+        raise TraceCorrupt(f"its columns are not separated by commas; {_AS_WRITTEN}")
+    if not headers:
+        begin = lines[0][:_SHOWN]
+        raise TraceCorrupt(f"begins with {begin!r}, which is no header of rocprofv3; {ANEW}")
+    if headers[0] > 1:
+        raise TraceCorrupt(
+            f"its header is in line {headers[0]}, after other text, such as what the program "
+            "printed; remove what is before it"
+        )
     if len(lines) == 1:
         raise TraceCorrupt(f"ends in its header; {ANEW}")
     (listed,) = csv.reader([lines[0].strip()])
@@ -133,19 +127,6 @@ def _names(text: bytes) -> list[str]:
         if names.count(name) > 1:
             raise TraceCorrupt(f"has the column {name[:_SHOWN]!r} twice; {_AS_WRITTEN}")
     return names
-
-
-def _without_header(lines: list[str]) -> str:
-    """What is wrong with a file that does not begin with a header."""
-    if any(separator in lines[0] and _is_header(lines[0], separator) for separator in ";\t"):
-        return f"its columns are not separated by commas; {_AS_WRITTEN}"
-    later = [number for number, line in enumerate(lines) if _is_header(line)]
-    if later:
-        return (
-            f"its header is in line {later[0] + 1}, after other text, such as what the program "
-            "printed; remove what is before it"
-        )
-    return f"begins with {lines[0][:_SHOWN]!r}, which is no header of rocprofv3; {ANEW}"
 
 
 def _is_header(line: str, separator: str = ",") -> bool:

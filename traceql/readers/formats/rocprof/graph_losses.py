@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.readers.remarks import Remark
+from traceql.readers.scratch import MACROS
 
 
 def graph_remarks(
@@ -15,11 +16,11 @@ def graph_remarks(
 ) -> list[Remark]:
     """Statements about launches and activities by their correlations; none without launches."""
     with duckdb.connect() as con:
-        con.register("launches", pa.table({"correlation": launches}))
-        con.register(
-            "activity", pa.table({"rank": np.zeros_like(activities), "correlation": activities})
-        )
+        for name, correlation in (("launches", launches), ("activities", activities)):
+            con.register(name, pa.table({"correlation": correlation}))
         con.execute("CREATE TEMP VIEW launch AS SELECT 0 AS rank, NULL AS graph, * FROM launches")
-        con.execute(Path(__file__).with_suffix(".sql").read_text(encoding="utf-8"))
+        con.execute("CREATE TEMP VIEW activity AS SELECT 0 AS rank, * FROM activities")
+        for script in (MACROS, Path(__file__).with_suffix(".sql")):
+            con.execute(script.read_text(encoding="utf-8"))
         found = con.execute("SELECT check_name, value, total, ok, note FROM graph_remark")
         return [Remark(*row) for row in found.fetchall()]

@@ -12,42 +12,30 @@ CREATE MACRO graph_advice(lost) AS IF(
 
 CREATE VIEW graph_remark AS
 WITH launched AS (
-    SELECT rank, graph, COALESCE(activities, 0) AS activities
-    FROM launch
+    SELECT rank, graph, COALESCE(activities, 0) AS activities, MAX(activities) OVER (PARTITION BY rank, graph) AS most FROM launch
     LEFT JOIN (SELECT rank, correlation, COUNT(*) AS activities FROM activity WHERE correlation <> 0 GROUP BY ALL)
     USING (rank, correlation)
 ),
 
 graph_sum AS (
     SELECT
-        rank, SUM(activities) AS activities, COUNT(*) AS launches, COUNT(graph) AS known,
-        COUNT(*) FILTER (WHERE activities = 0) AS empty,
-        COUNT(*) FILTER (WHERE graph IS NOT NULL AND activities BETWEEN 1 AND most - 1) AS lost,
+        rank, SUM(activities) AS activities, COUNT(*) AS launches, COUNT(graph) AS known, COUNT(*) FILTER (activities = 0) AS empty,
+        COUNT(*) FILTER (graph IS NOT NULL AND activities BETWEEN 1 AND most - 1) AS lost,
         format('{:,} to {:,}', MIN(activities), MAX(activities)) AS each
-    FROM (SELECT *, MAX(activities) OVER (PARTITION BY rank, graph) AS most FROM launched)
-    GROUP BY rank
+    FROM launched GROUP BY rank
 )
 
 SELECT rank, unnest([
-    {
-        'check_name': 'activities of graph launches', 'value': activities, 'total': launches, 'ok': NULL,
-        'note': 'kernels and copies that launches of HIP graphs made; launches. A launch has ' || each
-    },
-    {
-        'check_name': 'graph launches without kernels', 'value': empty, 'total': launches, 'ok': empty = 0,
-        'note': 'launches of HIP graphs of which no kernel is in the file, or none with the launch''s correlation; '
-        || 'all launches' || graph_advice(empty)
-    },
-    {
-        'check_name': 'graph launches that lost kernels', 'value': lost, 'total': IF(known > 0, known, launches),
-        'ok': IF(known > 0, lost = 0, NULL),
-        'note': IF(
+    statement('activities of graph launches', activities, launches, NULL,
+        'kernels and copies that launches of HIP graphs made; launches. A launch has ' || each),
+    statement('graph launches without kernels', empty, launches, empty = 0,
+        'launches of HIP graphs of which no kernel is in the file, or none with the launch''s correlation; all launches'
+        || graph_advice(empty)),
+    statement('graph launches that lost kernels', lost, IF(known > 0, known, launches), IF(known > 0, lost = 0, NULL),
+        IF(
             known > 0,
-            'launches with fewer kernels than another launch of the same HIP graph, or of another that took its address; '
-            || 'launches of known graphs' || graph_advice(lost),
-            'unknown, because the file does not say which graph a call launches; record with rocprofv3 --hip-trace '
-            || '--output-format rocpd or json'
-        )
-    }
+            'launches with fewer kernels than another launch of the same HIP graph, or of another that took its address; launches of known graphs' || graph_advice(lost),
+            'unknown, because the file does not say which graph a call launches; record with rocprofv3 --hip-trace --output-format rocpd or json')
+    )
 ], recursive := TRUE)
 FROM graph_sum;

@@ -11,6 +11,8 @@ CREATE MACRO time_problem(begin, finish) AS CASE
 END;
 -- Keys are in the order of processes, of their tables or files, and of the rows in these.
 CREATE MACRO row_key(process, place, number) AS (process * 64 + place) * 1099511627776 + number;
+-- Who did something: a GPU, or else a thread. Structs are equal if their fields are, even if these are NULL.
+CREATE MACRO owner_of(process_number, on_gpu, number) AS {'process': process_number, 'on_gpu': on_gpu, 'number': number};
 -- Only the program of a command: its arguments may hold secrets.
 CREATE MACRO program(command) AS regexp_extract(trim(regexp_extract(command, '\S+'), '"''[],'), '([^/]*)/*$', 1);
 -- Texts as numbers; NULL for any other text.
@@ -23,78 +25,56 @@ CREATE TABLE process (process BIGINT, pid BIGINT, name VARCHAR);
 CREATE TABLE agent (
     process BIGINT, called VARCHAR, place BIGINT, device BIGINT, name VARCHAR, architecture VARCHAR, is_listed BOOLEAN DEFAULT TRUE
 );
--- The shape is kernel, copy, call, allocation or mark; of a counter, it is what is not loaded. The
--- thread of what a GPU did is that of the call that launched it.
-CREATE TABLE record (
-    process BIGINT, place BIGINT, row BIGINT, origin VARCHAR, shape VARCHAR, cat VARCHAR, name VARCHAR, function VARCHAR,
-    begin BIGINT, finish BIGINT, thread_id BIGINT, correlation_id BIGINT, device BIGINT, device_type VARCHAR,
-    stream_id BIGINT, queue_id BIGINT, dispatch_id BIGINT, kernel_id BIGINT, private_segment_size BIGINT,
-    group_segment_size BIGINT, arch_vgpr_count BIGINT, accum_vgpr_count BIGINT, sgpr_count BIGINT,
-    grid_size_x BIGINT, grid_size_y BIGINT, grid_size_z BIGINT,
-    workgroup_size_x BIGINT, workgroup_size_y BIGINT, workgroup_size_z BIGINT,
-    size BIGINT, address HUGEINT, copy_args VARCHAR, graph VARCHAR
-);
 CREATE TABLE sample (process BIGINT, key BIGINT, name VARCHAR, ts BIGINT, value DOUBLE, device BIGINT);
 -- Records that cannot be read, and records that no table holds, by what they are.
 CREATE TABLE unread (process BIGINT, what VARCHAR, records BIGINT);
 CREATE TABLE not_loaded (process BIGINT, what VARCHAR, records BIGINT);
 
 -- The tables of a database, of each set of them (`part`). Environments of processes are not read.
-CREATE TABLE rocpd_info_process (part BIGINT, id BIGINT, pid BIGINT DEFAULT NULL, command VARCHAR DEFAULT NULL);
-CREATE TABLE rocpd_info_agent (
-    part BIGINT, id BIGINT DEFAULT NULL, type VARCHAR DEFAULT NULL, type_index BIGINT DEFAULT NULL,
-    product_name VARCHAR DEFAULT NULL, name VARCHAR DEFAULT NULL
-);
-CREATE TABLE rocpd_info_thread (part BIGINT, id BIGINT DEFAULT NULL, tid BIGINT DEFAULT NULL);
+CREATE TABLE rocpd_metadata (part BIGINT, tag VARCHAR, value VARCHAR);
+CREATE TABLE rocpd_info_process (part BIGINT, id BIGINT DEFAULT NULL, pid BIGINT, command VARCHAR);
+CREATE TABLE rocpd_info_agent (part BIGINT, id BIGINT, type VARCHAR, type_index BIGINT, product_name VARCHAR, name VARCHAR);
+CREATE TABLE rocpd_info_thread (part BIGINT, id BIGINT, tid BIGINT);
 CREATE TABLE rocpd_info_kernel_symbol (
-    part BIGINT, id BIGINT DEFAULT NULL, display_name VARCHAR DEFAULT NULL, kernel_name VARCHAR DEFAULT NULL,
-    arch_vgpr_count BIGINT DEFAULT NULL, accum_vgpr_count BIGINT DEFAULT NULL, sgpr_count BIGINT DEFAULT NULL
+    part BIGINT, id BIGINT, display_name VARCHAR, kernel_name VARCHAR, arch_vgpr_count BIGINT, accum_vgpr_count BIGINT, sgpr_count BIGINT
 );
-CREATE TABLE rocpd_info_pmc (
-    part BIGINT, id BIGINT DEFAULT NULL, pid BIGINT DEFAULT NULL, agent_id BIGINT DEFAULT NULL, name VARCHAR DEFAULT NULL
-);
-CREATE TABLE rocpd_string (part BIGINT, id BIGINT DEFAULT NULL, string VARCHAR DEFAULT NULL);
-CREATE TABLE rocpd_track (
-    part BIGINT, id BIGINT DEFAULT NULL, pid BIGINT DEFAULT NULL, tid BIGINT DEFAULT NULL, name_id BIGINT DEFAULT NULL
-);
-CREATE TABLE rocpd_event (part BIGINT, id BIGINT DEFAULT NULL, category_id BIGINT DEFAULT NULL, stack_id BIGINT DEFAULT NULL);
+CREATE TABLE rocpd_info_pmc (part BIGINT, id BIGINT, pid BIGINT, agent_id BIGINT, name VARCHAR);
+CREATE TABLE rocpd_string (part BIGINT, id BIGINT, string VARCHAR);
+CREATE TABLE rocpd_track (part BIGINT, id BIGINT, pid BIGINT, tid BIGINT, name_id BIGINT);
+CREATE TABLE rocpd_event (part BIGINT, id BIGINT, category_id BIGINT, stack_id BIGINT);
 -- Texts of markers (of rocpd_event), and graphs that calls launch (of rocpd_arg).
-CREATE TABLE message (part BIGINT, id BIGINT DEFAULT NULL, extdata VARCHAR DEFAULT NULL);
-CREATE TABLE graph (part BIGINT, event_id BIGINT DEFAULT NULL, name VARCHAR DEFAULT NULL, value VARCHAR DEFAULT NULL);
-CREATE TABLE rocpd_sample (part BIGINT, track_id BIGINT DEFAULT NULL, timestamp BIGINT DEFAULT NULL, event_id BIGINT DEFAULT NULL);
-CREATE TABLE rocpd_pmc_event (part BIGINT, event_id BIGINT DEFAULT NULL, pmc_id BIGINT DEFAULT NULL, value DOUBLE DEFAULT NULL);
+CREATE TABLE message (part BIGINT, id BIGINT, extdata VARCHAR);
+CREATE TABLE graph (part BIGINT, event_id BIGINT, name VARCHAR, value VARCHAR);
+CREATE TABLE rocpd_sample (part BIGINT, track_id BIGINT, timestamp BIGINT, event_id BIGINT);
+CREATE TABLE rocpd_pmc_event (part BIGINT, event_id BIGINT, pmc_id BIGINT, value DOUBLE);
 CREATE TABLE rocpd_kernel_dispatch (
-    part BIGINT, pid BIGINT DEFAULT NULL, tid BIGINT DEFAULT NULL, start BIGINT, "end" BIGINT, agent_id BIGINT, kernel_id BIGINT,
-    event_id BIGINT DEFAULT NULL, dispatch_id BIGINT DEFAULT NULL, queue_id BIGINT DEFAULT NULL, stream_id BIGINT DEFAULT NULL,
-    private_segment_size BIGINT DEFAULT NULL, group_segment_size BIGINT DEFAULT NULL,
-    grid_size_x BIGINT DEFAULT NULL, grid_size_y BIGINT DEFAULT NULL, grid_size_z BIGINT DEFAULT NULL,
-    workgroup_size_x BIGINT DEFAULT NULL, workgroup_size_y BIGINT DEFAULT NULL, workgroup_size_z BIGINT DEFAULT NULL
+    part BIGINT, pid BIGINT, tid BIGINT, start BIGINT DEFAULT NULL, "end" BIGINT DEFAULT NULL, agent_id BIGINT DEFAULT NULL,
+    kernel_id BIGINT DEFAULT NULL, event_id BIGINT, dispatch_id BIGINT, queue_id BIGINT, stream_id BIGINT, private_segment_size BIGINT,
+    group_segment_size BIGINT, grid_size_x BIGINT, grid_size_y BIGINT, grid_size_z BIGINT, workgroup_size_x BIGINT, workgroup_size_y BIGINT,
+    workgroup_size_z BIGINT
 );
 CREATE TABLE rocpd_memory_copy (
-    part BIGINT, pid BIGINT DEFAULT NULL, tid BIGINT DEFAULT NULL, start BIGINT, "end" BIGINT, event_id BIGINT DEFAULT NULL,
-    name_id BIGINT DEFAULT NULL, dst_agent_id BIGINT DEFAULT NULL, src_agent_id BIGINT DEFAULT NULL,
-    size BIGINT DEFAULT NULL, queue_id BIGINT DEFAULT NULL, stream_id BIGINT DEFAULT NULL
+    part BIGINT, pid BIGINT, tid BIGINT, start BIGINT DEFAULT NULL, "end" BIGINT DEFAULT NULL, event_id BIGINT, name_id BIGINT,
+    dst_agent_id BIGINT, src_agent_id BIGINT, size BIGINT, queue_id BIGINT, stream_id BIGINT
 );
 CREATE TABLE rocpd_region (
-    part BIGINT, pid BIGINT DEFAULT NULL, tid BIGINT DEFAULT NULL, start BIGINT, "end" BIGINT, event_id BIGINT DEFAULT NULL, name_id BIGINT
+    part BIGINT, pid BIGINT, tid BIGINT, start BIGINT DEFAULT NULL, "end" BIGINT DEFAULT NULL, event_id BIGINT, name_id BIGINT DEFAULT NULL
 );
 CREATE TABLE rocpd_memory_allocate (
-    part BIGINT, pid BIGINT DEFAULT NULL, tid BIGINT DEFAULT NULL, start BIGINT, "end" BIGINT, event_id BIGINT DEFAULT NULL,
-    agent_id BIGINT DEFAULT NULL, type VARCHAR, level VARCHAR, address BIGINT DEFAULT NULL, size BIGINT DEFAULT NULL
+    part BIGINT, pid BIGINT, tid BIGINT, start BIGINT DEFAULT NULL, "end" BIGINT DEFAULT NULL, event_id BIGINT, agent_id BIGINT,
+    type VARCHAR DEFAULT NULL, level VARCHAR DEFAULT NULL, address BIGINT, size BIGINT
 );
 
 -- The lists of JSON, and the rows of CSV files, as text.
 CREATE TABLE json_record (process BIGINT, list VARCHAR, row BIGINT, record VARCHAR);
 CREATE TABLE csv_file (file BIGINT, kind VARCHAR, name VARCHAR, pid BIGINT, unread BIGINT);
 CREATE TABLE csv_row (
-    file BIGINT, row BIGINT, guid VARCHAR, process_id VARCHAR,
-    node_id VARCHAR, logical_node_id VARCHAR, agent_type VARCHAR, name VARCHAR, product_name VARCHAR,
-    kind VARCHAR, domain VARCHAR, function VARCHAR, operation VARCHAR, direction VARCHAR, kernel_name VARCHAR,
-    start_timestamp VARCHAR, end_timestamp VARCHAR, correlation_id VARCHAR, thread_id VARCHAR,
-    agent_id VARCHAR, source_agent_id VARCHAR, destination_agent_id VARCHAR,
-    stream_id VARCHAR, queue_id VARCHAR, dispatch_id VARCHAR, kernel_id VARCHAR, private_segment_size VARCHAR, scratch_size VARCHAR,
-    group_segment_size VARCHAR, lds_block_size VARCHAR, vgpr_count VARCHAR, accum_vgpr_count VARCHAR, sgpr_count VARCHAR,
-    grid_size_x VARCHAR, grid_size_y VARCHAR, grid_size_z VARCHAR,
-    workgroup_size_x VARCHAR, workgroup_size_y VARCHAR, workgroup_size_z VARCHAR,
-    copy_bytes VARCHAR, allocation_size VARCHAR, address VARCHAR, counter_name VARCHAR, counter_value VARCHAR
+    file BIGINT, row BIGINT, guid VARCHAR, process_id VARCHAR, node_id VARCHAR, logical_node_id VARCHAR, agent_type VARCHAR,
+    name VARCHAR, product_name VARCHAR, kind VARCHAR, domain VARCHAR, function VARCHAR, operation VARCHAR, direction VARCHAR,
+    kernel_name VARCHAR, start_timestamp VARCHAR, end_timestamp VARCHAR, correlation_id VARCHAR, thread_id VARCHAR, agent_id VARCHAR,
+    source_agent_id VARCHAR, destination_agent_id VARCHAR, stream_id VARCHAR, queue_id VARCHAR, dispatch_id VARCHAR,
+    kernel_id VARCHAR, private_segment_size VARCHAR, scratch_size VARCHAR, group_segment_size VARCHAR, lds_block_size VARCHAR,
+    vgpr_count VARCHAR, accum_vgpr_count VARCHAR, sgpr_count VARCHAR, grid_size_x VARCHAR, grid_size_y VARCHAR, grid_size_z VARCHAR,
+    workgroup_size_x VARCHAR, workgroup_size_y VARCHAR, workgroup_size_z VARCHAR, copy_bytes VARCHAR, allocation_size VARCHAR,
+    address VARCHAR, counter_name VARCHAR, counter_value VARCHAR
 );

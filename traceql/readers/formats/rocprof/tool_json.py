@@ -1,5 +1,6 @@
 """Reads rocprofv3's JSON: a list of processes, each with lists of records by kind."""
 
+import codecs
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from traceql.readers.unpacked import ANEW, pieces
 
 _PIECE_BYTES = 4 << 20
 _BATCH_ROWS = 50_000
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NOTHING = msgspec.Raw(b"[]")
 
 
@@ -55,17 +55,18 @@ def fill_json(path: Path, scratch: Scratch) -> None:
     Raises:
         TraceCorrupt: the file is damaged or incomplete, or has another layout.
     """
-    text = b"".join(pieces(path, _PIECE_BYTES)).removeprefix(_BYTE_ORDER_MARK)
+    text = b"".join(pieces(path, _PIECE_BYTES)).removeprefix(codecs.BOM_UTF8)
     if is_utf16(text):
         raise TraceCorrupt(
             "is JSON of rocprofv3 in UTF-16, not UTF-8; load it as rocprofv3 wrote it"
         )
+    scratch.con.begin()
     for number, process in enumerate(_decoded(text).processes):
         command = process.metadata.command
-        words = [*command, None] if isinstance(command, list) else [command]
+        program = next(iter(command), None) if isinstance(command, list) else command
         scratch.con.execute(
             "INSERT INTO process VALUES ($1, $2, program($3))",
-            [number, process.metadata.pid, words[0] if isinstance(words[0], str) else None],
+            [number, process.metadata.pid, program if isinstance(program, str) else None],
         )
         lists = process.buffer_records | {
             "counter_collection": process.callback_records.get("counter_collection", _NOTHING),
@@ -76,12 +77,11 @@ def fill_json(path: Path, scratch: Scratch) -> None:
             "messages": process.strings.marker_api,
         }
         for name, listed in lists.items():
-            scratch.con.begin()
             for records in _records(number, name, listed):
                 scratch.insert("json_record", records)
-            scratch.con.commit()
-    scratch.run(Path(__file__).with_name("json.sql"))
-    scratch.run(Path(__file__).with_name("text.sql"))
+    scratch.con.commit()
+    for script in ("json.sql", "text.sql"):
+        scratch.run(Path(__file__).with_name(script))
 
 
 def _records(process: int, name: str, listed: msgspec.Raw) -> Iterator[pa.Table]:
@@ -94,14 +94,10 @@ def _records(process: int, name: str, listed: msgspec.Raw) -> Iterator[pa.Table]
         raise TraceCorrupt(f"the records '{name}' are no list; {ANEW}") from None
     for first in range(0, len(records), _BATCH_ROWS):
         part = [str(one, "utf-8", "replace") for one in records[first : first + _BATCH_ROWS]]
-        yield pa.table(
-            {
-                "process": pa.repeat(process, len(part)),
-                "list": pa.repeat(name, len(part)),
-                "row": pa.array(range(first, first + len(part))),
-                "record": pa.array(part, pa.large_string()),
-            }
-        )
+        same = {"process": process, "list": name}
+        columns = {key: pa.repeat(value, len(part)) for key, value in same.items()}
+        rows = pa.array(range(first, first + len(part)))
+        yield pa.table(columns | {"row": rows, "record": pa.array(part, pa.large_string())})
 
 
 def _decoded(text: bytes) -> _Document:
@@ -109,14 +105,10 @@ def _decoded(text: bytes) -> _Document:
     try:
         return _DOCUMENT.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        first = error
-    if isinstance(first, msgspec.ValidationError) or b"truncated" in str(first).encode():
-        raise TraceCorrupt(_damaged(first))
+        damaged = TraceCorrupt(f"damaged JSON of rocprofv3 ({error}); {ANEW}")
+        if isinstance(error, msgspec.ValidationError) or "truncated" in str(error):
+            raise damaged from None
     try:
         return _DOCUMENT.decode(repaired_json(text))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise TraceCorrupt(_damaged(first)) from None
-
-
-def _damaged(error: Exception) -> str:
-    return f"damaged JSON of rocprofv3 ({error}); {ANEW}"
+        raise damaged from None
