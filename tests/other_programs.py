@@ -20,7 +20,7 @@ _FACTORS: dict[str, Callable[[int], float]] = {
 }
 
 
-def nccl_row(size: int, time_us: float, factor: float, **more: Any) -> dict[str, Any]:
+def nccl_row(size: int, time_us: float, factor: float) -> dict[str, Any]:
     """A result of floats; `time_us` is that of the out-of-place run."""
     gbps = size / time_us / 1e3
     times = {"time": time_us, "alg_bw": round(gbps, 6), "bus_bw": round(gbps * factor, 6)}
@@ -28,7 +28,7 @@ def nccl_row(size: int, time_us: float, factor: float, **more: Any) -> dict[str,
         "size": size, "count": size // 4, "type": "float", "redop": "sum", "root": "    -1",
         "out_of_place": {**times, "nwrong": 0.0},
         "in_place": {**times, "time": time_us * 0.9, "nwrong": 0.0},
-        "actual_iterations": 20, "experiment_name": "", **more,
+        "actual_iterations": 20, "experiment_name": "",
     }  # fmt: skip
 
 

@@ -134,28 +134,19 @@ def test_a_gpu_that_others_use_is_refused(
         require_idle(gpus)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (["-o", "."], "traceql: . is a folder; name a file with -o"),
-        (["-o", "no/peaks.json"], "traceql: there is no folder no; create it, or change -o"),
-        (["--model", "none"], "traceql: none is neither a config.json, nor a model folder, nor"),
-    ],
-)
-def test_what_cannot_be_measured_or_written_is_told_at_once(
-    arguments: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert refusal(*MEASURE, *arguments).startswith(reason)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_without_pytorch_the_command_says_where_to_run_it(
+def test_what_cannot_be_measured_or_written_is_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    for arguments, reason in (
+        (["-o", "."], "traceql: . is a folder; name a file with -o"),
+        (["-o", "no/peaks.json"], "traceql: there is no folder no; create it, or change -o"),
+        (["--model", "none"], "traceql: none is neither a config.json, nor a model folder, nor"),
+    ):
+        assert refusal(*MEASURE, *arguments).startswith(reason)
     monkeypatch.setattr("capture.peaks.measure.util.find_spec", lambda _name: None)
     assert refusal(*MEASURE).startswith("traceql: PyTorch is not installed here; run this where")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.vllm

@@ -1,11 +1,9 @@
 """Comparisons of some ranks of several: waiting that no side can tell is never called work."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import called
-from repeats import change, outcome, saved, side
+from repeats import change, outcome, side
 
 from traceql.database.terminology import terminology
 from traceql.runs.compare import Comparison
@@ -34,13 +32,6 @@ def test_a_gate_says_what_is_unknown_without_the_other_ranks() -> None:
     assert found.reason.endswith("exposed_transfer is unknown; use exposed_comm")
     assert outcome(base, new, "decode.busy > 5%").reason == REASON
     assert outcome(base, new, "decode.exposed_comm > 5%").verdict is Verdict.REGRESSION
-
-
-@pytest.mark.slow
-def test_the_screen_says_why_the_work_is_not_compared(tmp_path: Path) -> None:
-    folders = [saved(tmp_path / str(by), side(of=ONE_OF_TWO, slower=by)) for by in (1.0, 1.5)]
-    screen = " ".join(called("diff", *folders).stdout.decode().split())
-    assert "the work of the GPU includes waiting for ranks that are not loaded; load the" in screen
 
 
 class _Rows:

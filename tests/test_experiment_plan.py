@@ -106,21 +106,15 @@ def test_the_schema_accepts_what_the_program_reads_and_refuses_what_it_refuses()
             msgspec.convert(bad, Plan)
 
 
-def test_a_point_is_every_combination_once(tmp_path: Path) -> None:
+def test_a_point_is_every_combination_once_with_the_requests_of_its_load(tmp_path: Path) -> None:
     text = "model: x\ngrid: {tensor_parallel: [1, 2], batch: [1, 4, 4], prompt_tokens: [64, 128]}\n"
     found = points_of(plan_of(text, tmp_path), lambda _point: None).run
     assert len(found) == 2 * 2 * 2
     assert len({point.path for point in found}) == 8
     assert {point.requests for point in found} == {1, 4}  # a batch is sent once
-
-
-@pytest.mark.parametrize(
-    ("grid", "requests"),
-    [("{concurrency: 8}", 32), ("{request_rate: 4}", 120), ("{request_rate: 0.5}", 32)],
-)
-def test_how_many_requests_a_load_has(grid: str, requests: int, tmp_path: Path) -> None:
-    (point,) = points_of(plan_of(f"model: x\ngrid: {grid}\n", tmp_path), lambda _point: None).run
-    assert point.requests == requests
+    for load, requests in (("concurrency: 8", 32), ("request_rate: 4", 120)):
+        plan = plan_of(f"model: x\ngrid: {{{load}}}\n", tmp_path)
+        assert [p.requests for p in points_of(plan, lambda _point: None).run] == [requests]
 
 
 @pytest.mark.parametrize(
