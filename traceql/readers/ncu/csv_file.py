@@ -141,18 +141,20 @@ def _details(text: CsvText, launches: list[_Row]) -> Iterator[_Cell]:
         )
 
 
+_NUMBERS = {
+    "number": "ID", "process_id": "Process ID", "device": "Device", "context": "Context",
+    "stream": "Stream",
+}  # fmt: skip
+
+
 def _launches(rows: Sequence[_Row], device_names: Mapping[int, str]) -> pa.Table:
     return pa.Table.from_pylist(
         [
             {
+                **{name: _whole(row.get(column)) for name, column in _NUMBERS.items()},
                 "index": index,
-                "number": _whole(row.get("ID")),
-                "process_id": _whole(row.get("Process ID")),
-                "device": _whole(row.get("Device")),
                 "device_name": device_names.get(index),
                 "compute_capability": row.get("CC") or None,
-                "context": _whole(row.get("Context")),
-                "stream": _whole(row.get("Stream")),
                 "name": row["Kernel Name"],
                 "kind": row["Kernel Name"] if row["Kernel Name"] in _WHOLE else "kernel",
                 "grid": _sizes(row.get("Grid Size")),

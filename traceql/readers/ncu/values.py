@@ -68,18 +68,16 @@ class Profile:
     remarks: list[Remark] = field(default_factory=list)
 
 
-_SECONDS = ("s", "second", "sec")
 _TIMES_NS = {
     f"{prefix}{second}": factor
     for prefix, factor in (("n", 1.0), ("u", 1e3), ("m", 1e6), ("", 1e9))
-    for second in _SECONDS
+    for second in ("s", "second", "sec")
 }
 _PREFIXES = {"K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _STEMS = {
     "b": "byte", "byte": "byte", "bytes": "byte", "hz": "hz", "inst": "inst", "cycle": "cycle",
     "sector": "sector", "request": "request", "thread": "thread", "warp": "warp",
 }  # fmt: skip
-_WORDS = {"%": "%", "percent": "%"}
 
 
 class BaseUnit(NamedTuple):
@@ -103,16 +101,12 @@ def base_unit(unit: str) -> BaseUnit:
 
 
 def _simple(unit: str) -> BaseUnit:
-    if unit in _WORDS:
-        return BaseUnit(_WORDS[unit], 1.0)
     if unit in _TIMES_NS:
         return BaseUnit("ns", _TIMES_NS[unit])
-    if unit.lower() in _STEMS:
-        return BaseUnit(_STEMS[unit.lower()], 1.0)
     stem = unit[1:].lower()
-    if unit[:1] in _PREFIXES and stem in _STEMS:
+    if unit.lower() not in _STEMS and unit[:1] in _PREFIXES and stem in _STEMS:
         return BaseUnit(_STEMS[stem], _PREFIXES[unit[0]])
-    return BaseUnit(unit, 1.0)
+    return BaseUnit("%" if unit == "percent" else _STEMS.get(unit.lower(), unit), 1.0)
 
 
 _SEPARATED = re.compile(r"-?(\d+)([.,])([\d.,]*\d)")
@@ -131,6 +125,10 @@ class Mark(StrEnum):
 
     POINT = "."
     COMMA = ","
+
+    @property
+    def other(self) -> "Mark":
+        return Mark.COMMA if self is Mark.POINT else Mark.POINT
 
 
 @dataclass(frozen=True)
@@ -186,7 +184,7 @@ def _number(text: str, mark: Mark | None) -> Number | None:
     mark = _mark_of(text) or mark
     if mark is None or not _SEPARATED.fullmatch(text):
         return None
-    other = Mark.COMMA if mark is Mark.POINT else Mark.POINT
+    other = mark.other
     whole, _, places = text.partition(mark)
     if other in places or mark in places or not _are_groups(whole.lstrip("-").split(other)):
         return None
@@ -208,8 +206,7 @@ def _mark_of(text: str) -> Mark | None:
     if first != last:
         return last if separators.count(last) == 1 else None
     if len(separators) > 1:
-        other = Mark.COMMA if last is Mark.POINT else Mark.POINT
-        return other if _are_groups(text.lstrip("-").split(first)) else None
+        return last.other if _are_groups(text.lstrip("-").split(first)) else None
     return None if _AMBIGUOUS.fullmatch(text) else last
 
 

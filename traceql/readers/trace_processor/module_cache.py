@@ -7,7 +7,6 @@ import importlib.util
 import mmap
 import os
 import platform
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -88,14 +87,18 @@ def compiled(wasm: Path, plan: MemoryPlan) -> tuple["Engine", "Module"]:
     cached = _cache_path(wasm, plan)
     if cached is None:
         return engine, Module.from_file(engine, str(wasm))
-    module = _cached_module(engine, cached)
-    if module is None:
-        with _locked(cached.with_suffix(".lock")):
-            # Another process may have compiled it in the meantime.
-            module = _cached_module(engine, cached)
-            if module is None:
-                module = Module.from_file(engine, str(wasm))
-                _store(module, cached)
+    if module := _cached_module(engine, cached):
+        return engine, module
+    with contextlib.ExitStack() as stack:
+        # One process at a time compiles, or all in parallel if the file cannot be created.
+        with contextlib.suppress(OSError):
+            cached.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            stack.enter_context(locked(cached.with_suffix(".lock")))
+        # Another process may have compiled it in the meantime.
+        module = _cached_module(engine, cached)
+        if module is None:
+            module = Module.from_file(engine, str(wasm))
+            _store(module, cached)
     return engine, module
 
 
@@ -164,16 +167,6 @@ def _cached_module(engine: "Engine", cached: Path) -> "Module | None":
 
 def _is_readable_file(path: Path) -> bool:
     return os.access(path, os.R_OK) and path.is_file()
-
-
-@contextlib.contextmanager
-def _locked(lock: Path) -> Iterator[None]:
-    """Lets one process at a time compile, or all in parallel if `lock` cannot be created."""
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):
-            lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            stack.enter_context(locked(lock))
-        yield
 
 
 def _store(module: "Module", cached: Path) -> None:

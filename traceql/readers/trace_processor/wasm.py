@@ -55,10 +55,10 @@ class Host:
             "emscripten_date_now": lambda: time.time() * 1e3,
             "clock_time_get": self._clock_time_get,
             "fd_write": self._fd_write,
-            "emscripten_err": self._err,
+            "emscripten_err": lambda text: self._append_log(self._string(text).encode() + b"\n"),
             "emscripten_get_heap_max": lambda: MAX_MEMORY_BYTES,
             "emscripten_resize_heap": self._resize_heap,
-            "environ_sizes_get": self._environ_sizes_get,
+            "environ_sizes_get": lambda *pointers: self._zero(*((one, 8) for one in pointers)),
             "environ_get": lambda *_: 0,
             "_tzset_js": self._tzset,
             "_gmtime_js": self._utc_fields,
@@ -149,22 +149,19 @@ class Host:
         self._write(written, struct.pack("<Q", len(data)))
         return 0
 
-    def _err(self, message: int) -> None:
-        self._append_log(self._string(message).encode() + b"\n")
-
     def _clock_time_get(self, clock: int, _precision: int, result: int) -> int:
         now_ns = time.monotonic_ns() if clock else time.time_ns()
         self._write(result, struct.pack("<Q", now_ns))
         return 0
 
-    def _environ_sizes_get(self, count: int, size: int) -> int:
-        self._write(count, bytes(8))
-        self._write(size, bytes(8))
+    def _zero(self, *places: tuple[int, int]) -> int:
+        """Writes zeros at each (pointer, size)."""
+        for pointer, size in places:
+            self._write(pointer, bytes(size))
         return 0
 
     def _tzset(self, offset: int, daylight: int, name: int, daylight_name: int) -> None:
-        self._write(offset, bytes(8))
-        self._write(daylight, bytes(4))
+        self._zero((offset, 8), (daylight, 4))
         self._write(name, b"UTC\0")
         self._write(daylight_name, b"UTC\0")
 
@@ -214,9 +211,8 @@ class WasmEngine:
     def __init__(self) -> None:
         self._reply: list[bytes] = []
         self._stopped = ""
-        plan = memory_plan()
         try:
-            self._start(plan)
+            self._start(memory_plan())
         except (Trap, WasmtimeError):
             try:
                 self._start(MOVABLE)
@@ -265,7 +261,8 @@ class WasmEngine:
         self._store.close()
 
     def _start(self, plan: MemoryPlan) -> None:
-        engine, module = _code(plan)
+        with _compiling:
+            engine, module = _cached_code(plan)
         self._store = Store(engine)
         self._host = Host(self._store)
         try:
@@ -297,11 +294,6 @@ class WasmEngine:
         if isinstance(error, Trap | WasmtimeError):
             return f"the trace processor stopped: {_first_line(error)} ({self._host.stop_reason()})"
         return "the trace processor was interrupted; open it again"
-
-
-def _code(plan: MemoryPlan) -> tuple[Engine, Module]:
-    with _compiling:
-        return _cached_code(plan)
 
 
 @functools.cache

@@ -102,17 +102,14 @@ class TrackNumbers:
             self._numbers.setdefault(pair, len(self._numbers))
         for pid in processes.keys() - {pid for pid, _ in self._numbers}:
             self._numbers[pid, None] = len(self._numbers)
+        about = ((pid, tid, processes[pid], threads[pid, tid]) for pid, tid in self._numbers)
         return [
             Track(
-                pid,
-                tid,
-                processes[pid].get("process_name"),
-                threads[pid, tid].get("thread_name"),
-                processes[pid].get("process_labels"),
-                processes[pid].get("process_sort_index"),
-                threads[pid, tid].get("thread_sort_index"),
+                *(pid, tid, process.get("process_name"), thread.get("thread_name")),
+                *(process.get("process_labels"), process.get("process_sort_index")),
+                thread.get("thread_sort_index"),
             )
-            for pid, tid in self._numbers
+            for pid, tid, process, thread in about
         ]
 
 

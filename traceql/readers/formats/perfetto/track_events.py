@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
@@ -215,14 +214,11 @@ def count_table(in_file: TrackEvents, cats: pa.ChunkedArray) -> pa.Table:
         cats: the category of each slice that was read.
     """
     kept = Counter({row["values"] or "": row["counts"] for row in cats.value_counts().to_pylist()})
-    rows = []
+    rows: list[tuple[str, str, int | None, int | None]] = []
     for cat in in_file.slices | kept:
         events = in_file.slices[cat]
         is_known = kept[cat] < events or not in_file.may_have_others
-        rows.append(_row("slice", cat, events if is_known else None, None))
-    rows += [_row(kind, "", events, 0) for kind, events in in_file.unread.items()]
-    return pa.Table.from_pylist(rows, COUNT)
-
-
-def _row(phase: str, cat: str, events: int | None, dur: int | None) -> dict[str, Any]:
-    return {"phase": phase, "cat": cat, "events": events, "dur": dur}
+        rows.append(("slice", cat, events if is_known else None, None))
+    rows += [(kind, "", events, 0) for kind, events in in_file.unread.items()]
+    names = ("phase", "cat", "events", "dur")
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], COUNT)
