@@ -17,8 +17,8 @@ from traceql.errors import TraceCorrupt
 from traceql.readers.arguments import int64_column, whole_numbers
 from traceql.readers.formats.kineto.ledger import checks
 from traceql.readers.formats.kineto.streaming.nested import (
-    Arrows,
-    ends_by_flow,
+    finishes,
+    flows,
     nest,
     places_of_slices,
 )
@@ -51,10 +51,10 @@ def stream_kineto(
     ):
         found = _parsed(path, scratch, min(processes, memory_bytes // _PROCESS_BYTES))
         placed = nest(found)
-        arrows = Arrows(found.first)
-        for flows in arrows.tables(ends_by_flow(found)):
-            yield TraceTables(_EMPTY | {"flow": flows}, continues=True)
-        found.number_tracks_of(arrows.places)
+        finished, arrows = finishes(found), 0
+        for drawn in flows(found):
+            arrows += len(drawn)
+            yield TraceTables(_EMPTY | {"flow": drawn}, continues=True)
         tracks = found.tracks.named(found.about_tracks)
         for section in _sections(found, tracks):
             yield TraceTables(_EMPTY | section, continues=True)
@@ -66,8 +66,8 @@ def stream_kineto(
             slices=slices,
             overlapping=placed.overlapping,
             negative=found.negative,
-            arrows=arrows.drawn,
-            finishes=arrows.finishes,
+            arrows=arrows,
+            finishes=finished,
         )
         about = {
             "track": track_table(tracks),
