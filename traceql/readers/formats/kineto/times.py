@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from decimal import ROUND_HALF_EVEN, Decimal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
 from traceql.readers.total_time import absolute_sum, require_sum_fits
@@ -14,12 +16,9 @@ from traceql.readers.total_time import absolute_sum, require_sum_fits
 Int64s = npt.NDArray[np.int64]
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_DIGIT_ZERO, _DOT, _COMMA, _MINUS = b"0.,-"
+_DOT, _COMMA = b".,"
 _INT64 = np.iinfo(np.int64)
 _BEYOND_INT64 = 2**64
-# Whole microseconds of at most 15 digits stay below 2**63 ns.
-_FAST_WHOLE_DIGITS = 15
-_FAST_FRACTION_DIGITS = 3
 _LONGEST = 16 + 5  # microseconds of Unix time have 16 digits; a dot, three decimals and a comma
 
 
@@ -40,21 +39,26 @@ def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
         fast = np.fromstring(joined[:-1].replace(b".", b""), np.int64, sep=",")
         if fast.max() < _INT64.max:  # otherwise a number did not fit
             return fast
-    if len(ends) != len(numbers):
-        return np.fromiter((_exact(bytes(n)) for n in numbers), np.int64, len(numbers))
-    starts = np.concatenate(([0], ends[:-1] + 1))
-    negative = text[starts] == _MINUS
-    whole_starts = starts + negative
-    dots = _positions_of_dot(text, ends)
-    plain = _is_plain(text, whole_starts, dots, ends)
-    whole = _digits_value(text, whole_starts, dots, plain, _FAST_WHOLE_DIGITS)
-    fraction = _digits_value(text, dots + 1, ends, plain, _FAST_FRACTION_DIGITS)
-    places = np.clip(ends - dots - 1, 0, _FAST_FRACTION_DIGITS)
-    values: Int64s = whole * 1000 + fraction * 10 ** (_FAST_FRACTION_DIGITS - places)
-    values[negative] *= -1
-    for i in np.flatnonzero(~plain).tolist():
-        values[i] = _exact(bytes(numbers[i]))
-    return values
+    # Arrow reads no longer numbers, and it crashes at some exponents.
+    is_plain = not joined.translate(None, b"0123456789.-,")
+    if is_plain and len(ends) == len(numbers) and np.diff(ends, prepend=-1).max() <= _LONGEST:
+        with suppress(pa.ArrowException):
+            return _by_decimals(pa.array(joined[:-1].decode().split(","), pa.string()))
+    return np.fromiter((_exact(bytes(n)) for n in numbers), np.int64, len(numbers))
+
+
+def _by_decimals(numbers: pa.StringArray) -> Int64s:
+    """Numbers of microseconds in nanoseconds.
+
+    Raises:
+        pa.ArrowException: one has more than three decimals, does not fit 64 bits or is none.
+    """
+    decimals = numbers.cast(pa.decimal128(38, 3))
+    # Without their point, decimals are integers of 128 bits.
+    words = np.frombuffer(decimals.buffers()[1], np.int64).reshape(-1, 2)
+    if ((words[:, 0] >> 63) != words[:, 1]).any():
+        raise pa.ArrowInvalid("more than 64 bits")
+    return words[:, 0].copy()
 
 
 def _all_have_three_decimals(joined: bytes, text: npt.NDArray[np.uint8], ends: Int64s) -> bool:
@@ -68,50 +72,6 @@ def _all_have_three_decimals(joined: bytes, text: npt.NDArray[np.uint8], ends: I
     longest = max(int(sizes.max(initial=0)), int(ends[0]) + 1)
     shortest = min(int(sizes.min(initial=_LONGEST)), int(ends[0]) + 1)
     return shortest >= 6 and longest <= _LONGEST and bool((text[ends - 4] == _DOT).all())
-
-
-def _positions_of_dot(text: npt.NDArray[np.uint8], ends: Int64s) -> Int64s:
-    """The position of the dot in each number, or of its end if it has no dot."""
-    positions = ends.copy()
-    dots = np.flatnonzero(text == _DOT)
-    positions[np.searchsorted(ends, dots)] = dots
-    return positions
-
-
-def _is_plain(
-    text: npt.NDArray[np.uint8], starts: Int64s, dots: Int64s, ends: Int64s
-) -> npt.NDArray[np.bool_]:
-    """Whether each number has only digits and at most one dot, and fits 64 bits."""
-    digit = (text >= _DIGIT_ZERO) & (text < _DIGIT_ZERO + 10)
-    digits_before = np.concatenate(([0], np.cumsum(digit)))
-    digits = digits_before[ends] - digits_before[starts]
-    whole, fraction = dots - starts, np.maximum(ends - dots - 1, 0)
-    plain: npt.NDArray[np.bool_] = (
-        (digits == whole + fraction)
-        & (whole >= 1)
-        & (whole <= _FAST_WHOLE_DIGITS)
-        & (fraction <= _FAST_FRACTION_DIGITS)
-    )
-    return plain
-
-
-def _digits_value(
-    text: npt.NDArray[np.uint8],
-    starts: Int64s,
-    ends: Int64s,
-    plain: npt.NDArray[np.bool_],
-    most_digits: int,
-) -> Int64s:
-    values = np.zeros(len(starts), np.int64)
-    last = len(text) - 1
-    for place in range(most_digits):
-        at = starts + place
-        inside = plain & (at < ends)
-        if not inside.any():
-            break
-        digit = text[np.minimum(at, last)].astype(np.int64) - _DIGIT_ZERO
-        values = np.where(inside, values * 10 + digit, values)
-    return values
 
 
 def _exact(number: bytes) -> int:
