@@ -52,16 +52,7 @@ paired AS (
     SELECT
         COALESCE(base.scope, new.scope) AS scope,
         COALESCE(base.role, new.role) AS role,
-        base.name AS base_name,
-        new.name AS new_name,
-        base.short AS base_short,
-        new.short AS new_short,
-        base.plain_name AS base_plain,
-        new.plain_name AS new_plain,
-        base.kernels AS base_kernels,
-        new.kernels AS new_kernels,
-        base.ns AS base_ns,
-        new.ns AS new_ns
+        base, new
     FROM (FROM found WHERE side = 'base') AS base
     FULL JOIN (FROM found WHERE side = 'new') AS new
         ON base.scope = new.scope AND base.role = new.role AND base.name = new.name
@@ -70,19 +61,19 @@ summed AS (
     SELECT
         scope, role,
         list(
-            new_short || ' (was ' || printf('%.1f', base_kernels) || ')' ORDER BY new_ns DESC, new_name
-        ) FILTER (round(base_kernels, 1) <> round(new_kernels, 1)) AS counted_names,
-        list(base_short ORDER BY base_ns DESC, base_name) FILTER (new_name IS NULL) AS lost_names,
-        list(new_short ORDER BY new_ns DESC, new_name) FILTER (base_name IS NULL) AS gained_names,
-        list_sort(list(DISTINCT base_plain) FILTER (base_plain IS NOT NULL)) AS base_plains,
-        list_sort(list(DISTINCT new_plain) FILTER (new_plain IS NOT NULL)) AS new_plains,
-        BOOL_AND(round(base_kernels, 1) = round(new_kernels, 1)) AS is_as_often,
-        COALESCE(SUM(base_kernels ORDER BY base_name), 0) AS base_kernels,
-        COALESCE(SUM(new_kernels ORDER BY new_name), 0) AS new_kernels,
-        COALESCE(SUM(base_ns ORDER BY base_name), 0) AS base_ns,
-        COALESCE(SUM(new_ns ORDER BY new_name), 0) AS new_ns,
-        COALESCE(list(base_name ORDER BY base_ns DESC, base_name) FILTER (base_name IS NOT NULL), []) AS base_names,
-        COALESCE(list(new_name ORDER BY new_ns DESC, new_name) FILTER (new_name IS NOT NULL), []) AS new_names
+            new.short || ' (was ' || printf('%.1f', base.kernels) || ')' ORDER BY new.ns DESC, new.name
+        ) FILTER (round(base.kernels, 1) <> round(new.kernels, 1)) AS counted_names,
+        list(base.short ORDER BY base.ns DESC, base.name) FILTER (new.name IS NULL) AS lost_names,
+        list(new.short ORDER BY new.ns DESC, new.name) FILTER (base.name IS NULL) AS gained_names,
+        list_sort(list(DISTINCT base.plain_name) FILTER (base.plain_name IS NOT NULL)) AS base_plains,
+        list_sort(list(DISTINCT new.plain_name) FILTER (new.plain_name IS NOT NULL)) AS new_plains,
+        BOOL_AND(round(base.kernels, 1) = round(new.kernels, 1)) AS is_as_often,
+        COALESCE(SUM(base.kernels ORDER BY base.name), 0) AS base_kernels,
+        COALESCE(SUM(new.kernels ORDER BY new.name), 0) AS new_kernels,
+        COALESCE(SUM(base.ns ORDER BY base.name), 0) AS base_ns,
+        COALESCE(SUM(new.ns ORDER BY new.name), 0) AS new_ns,
+        COALESCE(list(base.name ORDER BY base.ns DESC, base.name) FILTER (base.name IS NOT NULL), []) AS base_names,
+        COALESCE(list(new.name ORDER BY new.ns DESC, new.name) FILTER (new.name IS NOT NULL), []) AS new_names
     FROM paired
     GROUP BY scope, role
 ),

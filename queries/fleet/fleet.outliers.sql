@@ -40,37 +40,22 @@ WITH placed AS (
     INNER JOIN rank_summary ON step_summary.run = rank_summary.run AND step_summary.rank = rank_summary.rank
     WHERE $phase::VARCHAR IS NULL OR step_summary.phase = $phase::VARCHAR
 ),
-middle AS (
-    SELECT setup, pp_rank, phase, rows_to, COUNT(*) AS peers, MEDIAN(gpu_ns) AS typical_ns
+compared AS (
+    SELECT
+        *,
+        COUNT(*) OVER same_work AS peers,
+        MEDIAN(gpu_ns) OVER same_work AS typical_ns
     FROM placed
-    GROUP BY setup, pp_rank, phase, rows_to
-    HAVING COUNT(*) >= 8
-),
-distant AS (
-    SELECT placed.*, middle.peers, middle.typical_ns, ABS(placed.gpu_ns - middle.typical_ns) AS distance_ns
-    FROM placed
-    INNER JOIN middle
-        ON placed.setup = middle.setup
-        AND placed.pp_rank = middle.pp_rank
-        AND placed.phase = middle.phase
-        AND placed.rows_to IS NOT DISTINCT FROM middle.rows_to
-),
-spread AS (
-    SELECT setup, pp_rank, phase, rows_to, MEDIAN(distance_ns) AS mad_ns
-    FROM distant
-    GROUP BY setup, pp_rank, phase, rows_to
+    WHERE setup IS NOT NULL AND pp_rank IS NOT NULL AND phase IS NOT NULL
+    WINDOW same_work AS (PARTITION BY setup, pp_rank, phase, rows_to)
+    QUALIFY peers >= 8
 ),
 measured AS (
     SELECT
-        distant.*,
-        (distant.gpu_ns - distant.typical_ns)
-        / NULLIF(GREATEST(1.4826 * spread.mad_ns, 0.01 * distant.typical_ns), 0) AS z
-    FROM distant
-    INNER JOIN spread
-        ON distant.setup = spread.setup
-        AND distant.pp_rank = spread.pp_rank
-        AND distant.phase = spread.phase
-        AND distant.rows_to IS NOT DISTINCT FROM spread.rows_to
+        *,
+        MEDIAN(ABS(gpu_ns - typical_ns)) OVER (PARTITION BY setup, pp_rank, phase, rows_to) AS mad_ns,
+        (gpu_ns - typical_ns) / NULLIF(GREATEST(1.4826 * mad_ns, 0.01 * typical_ns), 0) AS z
+    FROM compared
 )
 SELECT
     run, rank, number, phase, rows_to, gpu_ns, typical_ns,

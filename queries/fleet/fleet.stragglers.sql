@@ -63,40 +63,20 @@ own AS (
     FROM worked
     GROUP BY unit, setup, pp_rank, phase, rows_to, role
 ),
-middle AS (
-    SELECT setup, pp_rank, phase, rows_to, role, COUNT(*) AS peers, MEDIAN(ns) AS ns
+compared AS (
+    SELECT *, COUNT(*) OVER same_work AS peers, MEDIAN(ns) OVER same_work AS middle_ns
     FROM own
-    GROUP BY setup, pp_rank, phase, rows_to, role
-    HAVING COUNT(*) >= $peers::INTEGER
-),
-distant AS (
-    SELECT own.*, middle.peers, middle.ns AS middle_ns
-    FROM own
-    INNER JOIN middle
-        ON own.setup = middle.setup
-        AND own.pp_rank = middle.pp_rank
-        AND own.phase = middle.phase
-        AND own.rows_to IS NOT DISTINCT FROM middle.rows_to
-        AND own.role = middle.role
-    WHERE middle.ns > 0
-),
-spread AS (
-    SELECT setup, pp_rank, phase, rows_to, role, MEDIAN(ABS(ns - middle_ns)) AS mad_ns
-    FROM distant
-    GROUP BY setup, pp_rank, phase, rows_to, role
+    WHERE setup IS NOT NULL AND pp_rank IS NOT NULL AND phase IS NOT NULL AND role IS NOT NULL
+    WINDOW same_work AS (PARTITION BY setup, pp_rank, phase, rows_to, role)
+    QUALIFY peers >= $peers::INTEGER AND middle_ns > 0
 ),
 measured AS (
     SELECT
-        distant.*,
-        (distant.ns - distant.middle_ns) / GREATEST(1.4826 * spread.mad_ns, 0.005 * distant.middle_ns) AS z,
-        (distant.ns - distant.middle_ns) * distant.steps AS excess_ns
-    FROM distant
-    INNER JOIN spread
-        ON distant.setup = spread.setup
-        AND distant.pp_rank = spread.pp_rank
-        AND distant.phase = spread.phase
-        AND distant.rows_to IS NOT DISTINCT FROM spread.rows_to
-        AND distant.role = spread.role
+        *,
+        MEDIAN(ABS(ns - middle_ns)) OVER (PARTITION BY setup, pp_rank, phase, rows_to, role) AS mad_ns,
+        (ns - middle_ns) / GREATEST(1.4826 * mad_ns, 0.005 * middle_ns) AS z,
+        (ns - middle_ns) * steps AS excess_ns
+    FROM compared
 ),
 summed AS (
     SELECT

@@ -167,11 +167,8 @@ _COLLECTIVES = """
                 THEN 1.0 * (group_size - 1) / group_size
             WHEN op IN ('broadcast', 'reduce', 'send', 'recv') THEN 1.0
         END AS busbw_gbps,
-        CASE
-            WHEN wait_ns IS NULL THEN NULL
-            WHEN is_on_all_ranks THEN uncertainty_ns
-            ELSE 0
-        END AS uncertainty_ns,
+        CASE WHEN wait_ns IS NOT NULL THEN CASE WHEN is_on_all_ranks THEN uncertainty_ns ELSE 0 END END
+            AS uncertainty_ns,
         -- A clock error shifts time between wait and transfer: both must be at least as long. Times of
         -- planes are of one clock.
         (wait_ns IS NOT NULL AND NOT COALESCE(is_on_all_ranks, FALSE))
