@@ -33,10 +33,6 @@ def verdict_table(found: Iterable[tuple[Case, Outcome]]) -> str:
     return f"{rows}\n\nOf the right ones, {lossy:,} have a loss in their ledger."
 
 
-def processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 _MOST_SMALLER = 40  # making a case smaller takes about a minute
 
 
@@ -49,60 +45,44 @@ def save_failures(
         kinds: those whose inputs are made smaller.
     """
     found = dict(failed)
-    for case, outcome in failed:
-        _target(folder, case).mkdir(parents=True, exist_ok=True)
-        _write(folder, case, outcome, [])
 
-    if not kinds:
-        return
+    def target(case: Case) -> Path:
+        return folder.absolute() / f"{case.kind.replace(' ', '-')}-{case.number}"
+
+    def write(case: Case, smaller: Sequence[str]) -> None:
+        outcome = found[case]
+        again = f"python -m drills --seed {case.seed} --only {case.kind!r} --case {case.number}"
+        lines = [f"{outcome.verdict}: {outcome.reason}", f"command: {outcome.command}"]
+        text = "\n".join([*lines, f"again: {again}", *smaller, ""])
+        (target(case) / "failure.txt").write_text(text)
 
     def smaller(case: Case, scratch: Path) -> Outcome:
-        make = kinds[case.kind].smaller
-        if make:
+        if make := kinds[case.kind].smaller:
             lines = make(case, found[case], scratch / "small")
-            (scratch / "small").rename(_target(folder, case) / "small")
-            _write(folder, case, found[case], lines)
+            (scratch / "small").rename(target(case) / "small")
+            write(case, lines)
         return found[case]
 
-    for _ in outcomes(list(found)[:_MOST_SMALLER], smaller, jobs=jobs):
+    for case in found:
+        target(case).mkdir(parents=True, exist_ok=True)
+        write(case, [])
+    cases = list(found)[:_MOST_SMALLER] if kinds else []
+    for _ in outcomes(cases, smaller, jobs=jobs):
         pass
-
-
-def _target(folder: Path, case: Case) -> Path:
-    return folder.absolute() / f"{case.kind.replace(chr(32), chr(45))}-{case.number}"
-
-
-def _write(folder: Path, case: Case, outcome: Outcome, smaller: Sequence[str]) -> None:
-    again = f"python -m drills --seed {case.seed} --only {case.kind!r} --case {case.number}"
-    lines = [
-        f"{outcome.verdict}: {outcome.reason}", f"command: {outcome.command}", f"again: {again}",
-        *smaller,
-    ]  # fmt: skip
-    (_target(folder, case) / "failure.txt").write_text("\n".join(lines) + "\n")
 
 
 @click.command()
 @click.option("--seed", default=1, show_default=True, help="Everything random follows from it.")
-@click.option(
-    "--mutants", default=850, show_default=True, help="Damaged inputs of each kind of input."
-)
+@click.option("--mutants", default=850, show_default=True, help="Damaged inputs of each kind.")
 @click.option("--kills", default=100, show_default=True, help="Commands that are killed.")
 @click.option("--only", multiple=True, type=click.Choice(list(kinds())), help="Only these kinds.")
 @click.option("--case", "number", type=int, help="Only the case of this number; needs --only.")
 @click.option("--jobs", type=click.IntRange(1), help="Cases at once.  [default: number of CPUs]")
+@click.option("--smaller/--not-smaller", default=True, help="Look for smaller inputs that fail.")
 @click.option(
-    "--smaller/--not-smaller",
-    default=True,
-    help="Whether to look for smaller inputs that fail too.",
-)
-@click.option(
-    "--failures",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("build/drill"),
-    show_default=True,
-    help="Folder for what failed: input, command and verdict.",
-)
+    "--failures", "folder", type=click.Path(path_type=Path, file_okay=False), show_default=True,
+    default=Path("build/drill"), help="Folder for what failed: input, command and verdict.",
+)  # fmt: skip
 def main(
     seed: int,
     mutants: int,
@@ -128,7 +108,7 @@ def main(
         kind.prepare()
     began = time.monotonic()
     found: list[tuple[Case, Outcome]] = []
-    at_once = jobs or processors()
+    at_once = jobs or len(os.sched_getaffinity(0))
     run = lambda case, place: chosen[case.kind].run(case, place)  # noqa: E731
     for case, outcome in outcomes(cases, run, jobs=at_once):
         found.append((case, outcome))

@@ -2,7 +2,7 @@
 
 import gzip
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, TrackEvent
@@ -18,52 +18,41 @@ def flip(content: bytes, random: Random) -> bytes:
     return bytes(damaged)
 
 
-def cut_off(content: bytes, random: Random) -> bytes:
-    return content[: random.randrange(len(content) + 1)]
+def _interval(
+    change: Callable[[bytes, Random], bytes],
+) -> Callable[[bytes, Random], bytes]:
+    """Changes an interval of the content."""
 
+    def damage(content: bytes, random: Random) -> bytes:
+        first = random.randrange(len(content) + 1)
+        last = min(len(content), first + random.choice((1, 4, 64, 1024)))
+        return content[:first] + change(content[first:last], random) + content[last:]
 
-def cut_out(content: bytes, random: Random) -> bytes:
-    first, last = _interval(content, random)
-    return content[:first] + content[last:]
+    return damage
 
 
 def splice(content: bytes, random: Random) -> bytes:
-    first, last = _interval(content, random)
-    at = random.randrange(len(content) + 1)
-    return content[:at] + content[first:last] + content[at:]
-
-
-def repeat(content: bytes, random: Random) -> bytes:
-    first, last = _interval(content, random)
-    return content[:first] + content[first:last] * random.choice((2, 3, 50)) + content[last:]
-
-
-def zero(content: bytes, random: Random) -> bytes:
-    first, last = _interval(content, random)
-    return content[:first] + bytes(last - first) + content[last:]
-
-
-def noise(content: bytes, random: Random) -> bytes:
-    first, last = _interval(content, random)
-    return content[:first] + random.randbytes(last - first) + content[last:]
-
-
-def trailing(content: bytes, random: Random) -> bytes:
-    return content + random.choice((b"\0" * 512, b"\n\n", b"garbage", b"}", b"]", content))
-
-
-def _interval(content: bytes, random: Random) -> tuple[int, int]:
     first = random.randrange(len(content) + 1)
-    return first, min(len(content), first + random.choice((1, 4, 64, 1024)))
+    at = random.randrange(len(content) + 1)
+    return content[:at] + content[first : first + random.choice((1, 4, 64, 1024))] + content[at:]
 
 
 BYTE_MUTATORS: Mapping[str, Callable[[bytes, Random], bytes]] = {
-    function.__name__: function
-    for function in (flip, cut_off, cut_out, splice, repeat, zero, noise, trailing)
+    "flip": flip,
+    "cut_off": lambda content, random: content[: random.randrange(len(content) + 1)],
+    "cut_out": _interval(lambda _part, _random: b""),
+    "splice": splice,
+    "repeat": _interval(lambda part, random: part * random.choice((2, 3, 50))),
+    "zero": _interval(lambda part, _: bytes(len(part))),
+    "noise": _interval(lambda part, random: random.randbytes(len(part))),
+    "trailing": lambda content, random: (
+        content + random.choice((b"\0" * 512, b"\n\n", b"garbage", b"}", b"]", content))
+    ),
 }
 
 
 _BLANK = b" " * (64 << 20)
+_GARBAGE = (b"x", b"\x1f\x8b", b"\x1f\x8b\x08garbage", b"\0x")
 
 
 def packed(text: bytes, level: int = 9) -> bytes:
@@ -71,27 +60,10 @@ def packed(text: bytes, level: int = 9) -> bytes:
     return gzip.compress(text, level, mtime=0)
 
 
-def plain(text: bytes, random: Random) -> bytes:
-    return packed(text, random.choice((0, 1, 9)))
-
-
 def members(text: bytes, random: Random) -> bytes:
     """Several members, which may split the text anywhere."""
     at = sorted(random.randrange(len(text) + 1) for _ in range(random.choice((1, 3, 40))))
     return b"".join(packed(text[a:b], 1) for a, b in zip([0, *at], [*at, len(text)]))  # noqa: B905
-
-
-def empty_members(text: bytes, random: Random) -> bytes:
-    empty = packed(b"") * random.choice((1, 100))
-    return empty + packed(text) + empty
-
-
-def trailing_zeros(text: bytes, random: Random) -> bytes:
-    return packed(text) + bytes(random.choice((1, 512, 100_000)))
-
-
-def trailing_garbage(text: bytes, random: Random) -> bytes:
-    return packed(text) + random.choice((b"x", b"\x1f\x8b", b"\x1f\x8b\x08garbage", b"\0x"))
 
 
 def truncated(text: bytes, random: Random) -> bytes:
@@ -111,31 +83,30 @@ def named(text: bytes, random: Random) -> bytes:
     return whole[:3] + b"\x1c" + whole[4:10] + b"\x02\0ab" + b"../../x\0" + b"note\0" + whole[10:]
 
 
-def twice(text: bytes, random: Random) -> bytes:
-    return packed(packed(text))
-
-
-def zlib_only(text: bytes, random: Random) -> bytes:
-    return zlib.compress(text)
-
-
 def bomb(text: bytes, random: Random) -> bytes:
     """The text behind or before hundreds of mebibytes of spaces, as one member or several."""
     blank = packed(_BLANK) * random.choice((1, 1, 4))
     return blank + packed(text) if random.random() < 0.5 else packed(text) + blank
 
 
-def damaged(text: bytes, random: Random) -> bytes:
-    return random.choice(list(BYTE_MUTATORS.values()))(packed(text), random)
-
-
 GZIP_MUTATORS: Mapping[str, Callable[[bytes, Random], bytes]] = {
-    function.__name__: function
-    for function in (
-        plain, members, empty_members, trailing_zeros, trailing_garbage, truncated, wrong_sum, named,
-        twice, zlib_only, bomb, damaged,
-    )
-}  # fmt: skip
+    "plain": lambda text, random: packed(text, random.choice((0, 1, 9))),
+    "members": members,
+    "empty_members": lambda text, random: packed(text).join(
+        [packed(b"") * random.choice((1, 100))] * 2
+    ),
+    "trailing_zeros": lambda text, random: packed(text) + bytes(random.choice((1, 512, 100_000))),
+    "trailing_garbage": lambda text, random: packed(text) + random.choice(_GARBAGE),
+    "truncated": truncated,
+    "wrong_sum": wrong_sum,
+    "named": named,
+    "twice": lambda text, _: packed(packed(text)),
+    "zlib_only": lambda text, _: zlib.compress(text),
+    "bomb": bomb,
+    "damaged": lambda text, random: random.choice(list(BYTE_MUTATORS.values()))(
+        packed(text), random
+    ),
+}
 
 
 Packets = list[TracePacket]
@@ -163,109 +134,29 @@ def shuffled_events(packets: Packets, random: Random) -> Packets:
     return tracks + random.sample(events, len(events))
 
 
-def renamed(packets: Packets, random: Random) -> Packets:
-    for packet in _events(packets, random):
-        packet.track_event.name = random.choice(ODD_TEXTS)
-    return packets
-
-
-def no_name(packets: Packets, random: Random) -> Packets:
-    for packet in _events(packets, random):
-        packet.track_event.ClearField("name")
-    return packets
-
-
-def interned_name(packets: Packets, random: Random) -> Packets:
-    """Names by a number that nothing defines."""
-    for packet in _events(packets, random):
-        packet.track_event.name_iid = random.choice((1, 2, _UINT64))
-    return packets
-
-
-def other_time(packets: Packets, random: Random) -> Packets:
-    for packet in _events(packets, random):
-        packet.timestamp = random.choice((0, 1, 10**9, 2**62, 2**63 - 1, 2**63, _UINT64))
-    return packets
-
-
-def equal_times(packets: Packets, random: Random) -> Packets:
-    for packet in _events(packets, random):
-        packet.timestamp = 10**12
-    return packets
-
-
-def no_time(packets: Packets, random: Random) -> Packets:
-    for packet in _events(packets, random):
-        packet.ClearField("timestamp")
-    return packets
-
-
-def other_clock(packets: Packets, random: Random) -> Packets:
-    for packet in _events(packets, random):
-        packet.timestamp_clock_id = random.choice((1, 3, 6, 64, 128, 255))
-    return packets
-
-
-def other_type(packets: Packets, random: Random) -> Packets:
-    kinds = TrackEvent.Type.values()
-    for packet in _events(packets, random):
-        packet.track_event.type = random.choice(kinds)
+def other_parent(packets: Packets, random: Random) -> Packets:
+    """Tracks inside themselves or inside tracks that do not exist."""
+    tracks = [packet.track_descriptor for packet in packets if packet.HasField("track_descriptor")]
+    for track in tracks:
+        track.parent_uuid = random.choice((track.uuid, 999, tracks[0].uuid))
     return packets
 
 
 def other_track(packets: Packets, random: Random) -> Packets:
-    uuids = [
-        packet.track_descriptor.uuid for packet in packets if packet.HasField("track_descriptor")
-    ]
+    uuids = [p.track_descriptor.uuid for p in packets if p.HasField("track_descriptor")]
     for packet in _events(packets, random):
         packet.track_event.track_uuid = random.choice((0, 12345, _UINT64, *uuids))
     return packets
 
 
-def no_track(packets: Packets, random: Random) -> Packets:
-    for packet in _events(packets, random):
-        packet.track_event.ClearField("track_uuid")
-    return packets
-
-
-def no_sequence(packets: Packets, random: Random) -> Packets:
-    for packet in _events(packets, random):
-        packet.ClearField("trusted_packet_sequence_id")
-    return packets
-
-
-def lost_packets(packets: Packets, random: Random) -> Packets:
-    """The recorder says that packets before this one were lost."""
-    for packet in _events(packets, random):
-        packet.previous_packet_dropped = 1
-    return packets
-
-
-def needs_state(packets: Packets, random: Random) -> Packets:
-    """Packets that need interned state which was never sent."""
-    for packet in _events(packets, random):
-        packet.sequence_flags = TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
-    return packets
-
-
 def odd_arguments(packets: Packets, random: Random) -> Packets:
+    names = (*ODD_TEXTS, "grid[0]", "grid", "a.b", "debug.x", "correlation")
     for packet in _events(packets, random):
         for _ in range(random.choice((1, 3))):
-            one = packet.track_event.debug_annotations.add()
-            one.name = random.choice(
-                (*ODD_TEXTS, "grid[0]", "grid", "a.b", "debug.x", "correlation")
-            )
-            field = random.choice(
-                ("int_value", "uint_value", "double_value", "string_value", "none")
-            )
-            if field == "string_value":
-                one.string_value = random.choice(ODD_TEXTS)
-            elif field == "double_value":
-                one.double_value = random.choice((float("nan"), float("inf"), 1e300, -0.0))
-            elif field == "int_value":
-                one.int_value = random.choice((-(2**63), 2**63 - 1, 0))
-            elif field == "uint_value":
-                one.uint_value = _UINT64
+            field, values = random.choice(list(_ODD_VALUES.items()))
+            argument = packet.track_event.debug_annotations.add(name=random.choice(names))
+            if values:
+                setattr(argument, field, random.choice(values))
     return packets
 
 
@@ -277,15 +168,42 @@ def endless_flows(packets: Packets, random: Random) -> Packets:
     return packets
 
 
-def other_parent(packets: Packets, random: Random) -> Packets:
-    """Tracks inside themselves or inside tracks that do not exist."""
-    tracks = [packet for packet in packets if packet.HasField("track_descriptor")]
-    for packet in tracks:
-        own = packet.track_descriptor.uuid
-        packet.track_descriptor.parent_uuid = random.choice(
-            (own, 999, tracks[0].track_descriptor.uuid)
-        )
-    return packets
+_ODD_VALUES: Mapping[str, Sequence[object]] = {
+    "string_value": ODD_TEXTS,
+    "double_value": (float("nan"), float("inf"), 1e300, -0.0),
+    "int_value": (-(2**63), 2**63 - 1, 0),
+    "uint_value": (_UINT64,),
+    "none": (),
+}
+# The field that becomes one of these values in some events, or is removed where there are none.
+_ODD_FIELDS: Mapping[str, tuple[str, Sequence[object]]] = {
+    "renamed": ("track_event.name", ODD_TEXTS),
+    "no_name": ("track_event.name", ()),
+    "interned_name": ("track_event.name_iid", (1, 2, _UINT64)),  # which nothing defines
+    "other_time": ("timestamp", (0, 1, 10**9, 2**62, 2**63 - 1, 2**63, _UINT64)),
+    "equal_times": ("timestamp", (10**12,)),
+    "no_time": ("timestamp", ()),
+    "other_clock": ("timestamp_clock_id", (1, 3, 6, 64, 128, 255)),
+    "other_type": ("track_event.type", TrackEvent.Type.values()),
+    "no_track": ("track_event.track_uuid", ()),
+    "no_sequence": ("trusted_packet_sequence_id", ()),
+    "lost_packets": ("previous_packet_dropped", (1,)),
+    "needs_state": ("sequence_flags", (TracePacket.SEQ_NEEDS_INCREMENTAL_STATE,)),  # never sent
+}
+
+
+def _odd_field(path: str, values: Sequence[object]) -> Callable[[Packets, Random], Packets]:
+    def change(packets: Packets, random: Random) -> Packets:
+        for packet in _events(packets, random):
+            holder, _, field = path.rpartition(".")
+            message = getattr(packet, holder) if holder else packet
+            if values:
+                setattr(message, field, random.choice(values))
+            else:
+                message.ClearField(field)
+        return packets
+
+    return change
 
 
 def _events(packets: Packets, random: Random) -> Packets:
@@ -297,8 +215,7 @@ def _events(packets: Packets, random: Random) -> Packets:
 PACKET_MUTATORS: Mapping[str, Callable[[Packets, Random], Packets]] = {
     function.__name__: function
     for function in (
-        dropped, doubled, shuffled, shuffled_events, renamed, no_name, interned_name, other_time,
-        equal_times, no_time, other_clock, other_type, other_track, no_track, no_sequence,
-        lost_packets, needs_state, odd_arguments, endless_flows, other_parent,
+        dropped, doubled, shuffled, shuffled_events, other_track, odd_arguments, endless_flows,
+        other_parent,
     )
-}  # fmt: skip
+} | {name: _odd_field(*field) for name, field in _ODD_FIELDS.items()}  # fmt: skip

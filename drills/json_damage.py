@@ -3,137 +3,13 @@
 import codecs
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
 Event = dict[str, Any]
 
 
-def shuffled(events: list[Event], random: Random) -> list[Event]:
-    return random.sample(events, len(events))
-
-
-def dropped(events: list[Event], random: Random) -> list[Event]:
-    share = random.random()
-    return [event for event in events if random.random() > share]
-
-
-def doubled(events: list[Event], random: Random) -> list[Event]:
-    return [event for event in events for _ in range(random.choice((1, 1, 1, 2, 3)))]
-
-
-def renamed(events: list[Event], random: Random) -> list[Event]:
-    return _some(events, random, lambda event: event | {"name": random.choice(ODD_TEXTS)})
-
-
-def overlapping(events: list[Event], random: Random) -> list[Event]:
-    """Events that begin inside another one of their thread and end after it."""
-    longer = random.choice((10, 1_000, 100_000))
-    return _timed(events, random, lambda e: {"dur": round(e["dur"] + random.random() * longer, 3)})
-
-
-def equal_times(events: list[Event], random: Random) -> list[Event]:
-    times = [event["ts"] for event in events if "ts" in event][:3] or [0]
-    return _timed(events, random, lambda _: {"ts": random.choice(times)})
-
-
-def empty(events: list[Event], random: Random) -> list[Event]:
-    return _timed(events, random, lambda _: {"dur": 0})
-
-
-def negative(events: list[Event], random: Random) -> list[Event]:
-    key = random.choice(("ts", "dur"))
-    return _timed(events, random, lambda event: {key: -event[key]})
-
-
-def far_apart(events: list[Event], random: Random) -> list[Event]:
-    """Times from zero to some years; 64-bit nanoseconds hold 292 years."""
-    return _timed(events, random, lambda _: {"ts": random.choice((0, 1e9, 1.5e15, 4e15))})
-
-
-def many_threads(events: list[Event], random: Random) -> list[Event]:
-    threads = random.choice((50, 5_000))
-    return _some(events, random, lambda event: event | {"tid": random.randrange(threads)})
-
-
-def other_ids(events: list[Event], random: Random) -> list[Event]:
-    ids = [0, -5, 2**31, 2**63 - 1, "Spans", "7", None, 2**64]
-    key = random.choice(("pid", "tid"))
-    return _some(events, random, lambda event: event | {key: random.choice(ids)})
-
-
-def one_thread(events: list[Event], random: Random) -> list[Event]:
-    """All events on one thread, where many overlap."""
-    return [event | {"pid": 1, "tid": 1} for event in events]
-
-
-def endless_flows(events: list[Event], random: Random) -> list[Event]:
-    """Starts of arrows without ends, ends without starts, and many of one number."""
-    timed = [event for event in events if "ts" in event] or [{"ts": 0, "pid": 1, "tid": 1}]
-    arrows = [
-        {key: event.get(key) for key in ("ts", "pid", "tid")}
-        | {
-            "ph": random.choice("stf"),
-            "id": random.choice((1, 2, n)),
-            "cat": "ac2g",
-            "name": "ac2g",
-        }
-        for n, event in enumerate(random.choices(timed, k=200))
-    ]
-    return events + arrows
-
-
-def instants(events: list[Event], random: Random) -> list[Event]:
-    phases = ("i", "I", "R", "n")
-    return _some(events, random, lambda e: e | {"ph": random.choice(phases)} if "ts" in e else e)
-
-
-def other_phases(events: list[Event], random: Random) -> list[Event]:
-    """Phases that are not loaded, which the ledger has to say."""
-    phases = ("B", "E", "C", "N", "O", "D", "P", "b", "e", "v", "", "XX", "\u00e9")
-    return _some(events, random, lambda e: e | {"ph": random.choice(phases)} if "ts" in e else e)
-
-
-def other_categories(events: list[Event], random: Random) -> list[Event]:
-    cats = ("kernel", "cpu_op", "gpu_memcpy", "user_annotation", "cuda_runtime", "ac2g", "new", "")
-    return _some(events, random, lambda event: event | {"cat": random.choice(cats)})
-
-
-def other_links(events: list[Event], random: Random) -> list[Event]:
-    """Correlations and external ids that lead to any other event, or to none."""
-    ids = (0, 1, -1, 2**63, 2**64, 10**25)
-
-    def linked(event: Event) -> Event:
-        links = {"correlation": random.choice(ids), "External id": random.choice(ids)}
-        return event | {"args": event.get("args", {}) | links}
-
-    return _some(events, random, linked)
-
-
-def _timed(events: list[Event], random: Random, change: Callable[[Event], Event]) -> list[Event]:
-    """Changes some complete events."""
-    return _some(events, random, lambda e: e | change(e) if e.get("ph") == "X" else e)
-
-
-def _some(events: list[Event], random: Random, change: Callable[[Event], Event]) -> list[Event]:
-    share = random.choice((0.02, 0.3, 1))
-    return [change(event) if random.random() < share else event for event in events]
-
-
-EVENT_MUTATORS: Mapping[str, Callable[[list[Event], Random], list[Event]]] = {
-    function.__name__: function
-    for function in (
-        shuffled, dropped, doubled, renamed, overlapping, equal_times, empty, negative, far_apart,
-        many_threads, other_ids, one_thread, endless_flows, instants, other_phases,
-        other_categories, other_links,
-    )
-}  # fmt: skip
-
-
-_STRING = re.compile(r'(?<=": )"[^"\\]*"')
-_NUMBER = re.compile(r"(?<=[ \[])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?=[,\]}])")
-_KEY = re.compile(r'"(\w+)":')
 ODD_TEXTS = (
     "", " ", "\x00", "a\x00b", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x9b31m", "\r\n", "\u2028",
     "</script><script>alert(1)</script>", "<b>&amp;", "[red]markup[/red]", "[/]", "[link=x]y", "\\",
@@ -141,6 +17,110 @@ ODD_TEXTS = (
     "e\u0301", "\U0001f600", "a" * 5_000, "NaN, [Infinity]", '": {"ph": "X"', "{", "traceEvents",
     "\ufeff", "\ufffe\uffff", "=1+1", "nccl:all_reduce", "ProfilerStep#5", "execute_context_1(5)",
 )  # fmt: skip
+
+
+def far_apart(event: Event, random: Random) -> Event:
+    """Times from zero to some years; 64-bit nanoseconds hold 292 years."""
+    return event | {"ts": random.choice((0, 1e9, 1.5e15, 4e15))}
+
+
+def negative(event: Event, random: Random) -> Event:
+    key = random.choice(("ts", "dur"))
+    return event | {key: -event[key]}
+
+
+def overlapping(event: Event, random: Random) -> Event:
+    """It may begin inside another event of its thread and end after it."""
+    longer = random.choice((10, 1_000, 100_000))
+    return event | {"dur": round(event["dur"] + random.random() * longer, 3)}
+
+
+def other_links(event: Event, random: Random) -> Event:
+    """A correlation and an external id that lead to any other event, or to none."""
+    links = {key: random.choice(_LINKS) for key in ("correlation", "External id")}
+    return event | {"args": event.get("args", {}) | links}
+
+
+def endless_flows(events: list[Event], random: Random) -> list[Event]:
+    """Starts of arrows without ends, ends without starts, and many of one number."""
+    timed = [event for event in events if "ts" in event] or [{"ts": 0, "pid": 1, "tid": 1}]
+    return events + [
+        {key: event.get(key) for key in ("ts", "pid", "tid")}
+        | {"ph": random.choice("stf"), "id": random.choice((1, 2, n)), "cat": "ac2g", "name": "a"}
+        for n, event in enumerate(random.choices(timed, k=200))
+    ]
+
+
+def equal_times(events: list[Event], random: Random) -> list[Event]:
+    times = [event["ts"] for event in events if "ts" in event][:3] or [0]
+    return _some("X", lambda event, random: event | {"ts": random.choice(times)})(events, random)
+
+
+def dropped(events: list[Event], random: Random) -> list[Event]:
+    share = random.random()
+    return [event for event in events if random.random() > share]
+
+
+_LINKS = (0, 1, -1, 2**63, 2**64, 10**25)
+_IDS = (0, -5, 2**31, 2**63 - 1, "Spans", "7", None, 2**64)
+_CATEGORIES = (
+    "kernel", "cpu_op", "gpu_memcpy", "user_annotation", "cuda_runtime", "ac2g", "new", "",
+)  # fmt: skip
+# Phases that are not loaded, which the ledger has to say.
+_OTHER_PHASES = ("B", "E", "C", "N", "O", "D", "P", "b", "e", "v", "", "XX", "\u00e9")
+
+
+def _some(
+    which: str, change: Callable[[Event, Random], Event]
+) -> Callable[[list[Event], Random], list[Event]]:
+    """Changes some of the events: complete ones (X), those with a time, or any."""
+    applies: Callable[[Event], bool] = {
+        "X": lambda event: event.get("ph") == "X",
+        "timed": lambda event: "ts" in event,
+        "any": lambda _: True,
+    }[which]
+
+    def damage(events: list[Event], random: Random) -> list[Event]:
+        share = random.choice((0.02, 0.3, 1))
+        return [
+            change(event, random) if applies(event) and random.random() < share else event
+            for event in events
+        ]
+
+    return damage
+
+
+def _odd(which: str, values: Sequence[Any], *keys: str) -> Callable[..., list[Event]]:
+    """One of the keys gets one of the values in some events."""
+    return _some(which, lambda event, random: event | {random.choice(keys): random.choice(values)})
+
+
+EVENT_MUTATORS: Mapping[str, Callable[[list[Event], Random], list[Event]]] = {
+    "shuffled": lambda events, random: random.sample(events, len(events)),
+    "dropped": dropped,
+    "doubled": lambda events, random: [
+        event for event in events for _ in range(random.choice((1, 1, 1, 2, 3)))
+    ],
+    "renamed": _odd("any", ODD_TEXTS, "name"),
+    "overlapping": _some("X", overlapping),
+    "equal_times": equal_times,
+    "empty": _odd("X", (0,), "dur"),
+    "negative": _some("X", negative),
+    "far_apart": _some("X", far_apart),
+    "many_threads": _odd("any", range(5_000), "tid"),
+    "other_ids": _odd("any", _IDS, "pid", "tid"),
+    "one_thread": lambda events, _: [event | {"pid": 1, "tid": 1} for event in events],
+    "endless_flows": endless_flows,
+    "instants": _odd("timed", "iIRn", "ph"),
+    "other_phases": _odd("timed", _OTHER_PHASES, "ph"),
+    "other_categories": _odd("any", _CATEGORIES, "cat"),
+    "other_links": _some("any", other_links),
+}
+
+
+_STRING = re.compile(r'(?<=": )"[^"\\]*"')
+_NUMBER = re.compile(r"(?<=[ \[])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?=[,\]}])")
+_KEY = re.compile(r'"(\w+)":')
 _ODD_STRINGS = (
     r'"\ud800"', r'"\udc00\ud800"', r'"\ud83d\ude00"', r'"\u0000"', r'"\/\b\f\n\r\t"', '"\t"', '"\n"',
     r'"\x41"', r'"\u12"', r'"\uD800x"', r'"\\ud800"', "'single'", '"\x7f\x80"',
@@ -154,22 +134,10 @@ _ODD_NUMBERS = (
 )  # fmt: skip
 
 
-def odd_string(text: str, random: Random) -> str:
-    return _put(_STRING, json.dumps(random.choice(ODD_TEXTS)), text, random)
-
-
 def odd_string_unescaped(text: str, random: Random) -> str:
     """Control characters and markup as they are, which JSON forbids for the former."""
     odd = json.dumps(random.choice(ODD_TEXTS), ensure_ascii=False)
     return _put(_STRING, odd.encode("utf-8").decode("unicode_escape", "ignore"), text, random)
-
-
-def odd_escape(text: str, random: Random) -> str:
-    return _put(_STRING, random.choice(_ODD_STRINGS), text, random)
-
-
-def odd_number(text: str, random: Random) -> str:
-    return _put(_NUMBER, random.choice(_ODD_NUMBERS), text, random)
 
 
 def odd_time(text: str, random: Random) -> str:
@@ -198,11 +166,6 @@ def escaped_key(text: str, random: Random) -> str:
     return text[: found.start()] + spelled + text[found.end() :]
 
 
-def white_space(text: str, random: Random) -> str:
-    between = random.choice(("\n", "\r\n", "\t", " " * 300))
-    return text.replace(", ", f",{between}")
-
-
 def _put(place: "re.Pattern[str]", new: str, text: str, random: Random) -> str:
     for _ in range(random.choice((1, 1, 1, 8))):
         found = _any(place, text, random)
@@ -217,16 +180,19 @@ def _any(place: "re.Pattern[str]", text: str, random: Random) -> "re.Match[str] 
 
 
 TEXT_MUTATORS: Mapping[str, Callable[[str, Random], str]] = {
-    function.__name__: function
-    for function in (
-        odd_string, odd_string_unescaped, odd_escape, odd_number, odd_time, duplicate_key,
-        escaped_key, white_space,
-    )
-}  # fmt: skip
-
-
-def _bom(text: bytes, random: Random) -> bytes:
-    return codecs.BOM_UTF8 * random.choice((1, 1, 2)) + text
+    "odd_string": lambda text, random: _put(
+        _STRING, json.dumps(random.choice(ODD_TEXTS)), text, random
+    ),
+    "odd_string_unescaped": odd_string_unescaped,
+    "odd_escape": lambda text, random: _put(_STRING, random.choice(_ODD_STRINGS), text, random),
+    "odd_number": lambda text, random: _put(_NUMBER, random.choice(_ODD_NUMBERS), text, random),
+    "odd_time": odd_time,
+    "duplicate_key": duplicate_key,
+    "escaped_key": escaped_key,
+    "white_space": lambda text, random: text.replace(
+        ", ", "," + random.choice(("\n", "\r\n", "\t", " " * 300))
+    ),
+}
 
 
 def _encoded(name: str) -> Callable[[bytes, Random], bytes]:
@@ -242,7 +208,7 @@ def _stray_bytes(text: bytes, random: Random) -> bytes:
 
 
 ENCODINGS: Mapping[str, Callable[[bytes, Random], bytes]] = {
-    "byte_order_mark": _bom,
+    "byte_order_mark": lambda text, random: codecs.BOM_UTF8 * random.choice((1, 1, 2)) + text,
     "utf-16": _encoded("utf-16"),
     "latin-1": _encoded("latin-1"),
     "utf-32": _encoded("utf-32"),
@@ -261,48 +227,41 @@ _MOST_LEVELS = 900  # Python writes JSON of about 1,000
 
 
 def any_type(value: Json, random: Random) -> Json:
-    for _ in range(random.choice((1, 1, 2, 10))):
-        holder, key = _place(value, random)
-        if holder is not None:
-            holder[key] = _copied(random.choice(_LEAVES))  # later damage must not change it
+    for holder, key in _places(value, random, (1, 1, 2, 10)):
+        holder[key] = _copied(random.choice(_LEAVES))  # later damage must not change it
     return value
 
 
 def remove(value: Json, random: Random) -> Json:
-    for _ in range(random.choice((1, 1, 5))):
-        holder, key = _place(value, random)
-        if holder is not None:
-            del holder[key]
+    for holder, key in _places(value, random, (1, 1, 5)):
+        del holder[key]
     return value
 
 
 def deep(value: Json, random: Random) -> Json:
     """A value inside hundreds of lists or objects."""
-    holder, key = _place(value, random)
-    if holder is not None:
-        inner = holder[key]
+    for holder, key in _places(value, random):
         as_list = random.random() < 0.5
         for _ in range(min(random.choice((10, 200, 900)), _MOST_LEVELS - _levels(value))):
-            inner = [inner] if as_list else {"in": inner}
-        holder[key] = inner
+            holder[key] = [holder[key]] if as_list else {"in": holder[key]}
     return value
 
 
 def long_list(value: Json, random: Random) -> Json:
-    holder, key = _place(value, random)
-    if holder is not None:
+    for holder, key in _places(value, random):
         leaf = random.choice(_LEAVES)
         holder[key] = [_copied(leaf) for _ in range(random.choice((100, 10_000)))]
     return value
 
 
 def swap(value: Json, random: Random) -> Json:
-    """Two values change places."""
-    (one, a), (other, b) = _place(value, random), _place(value, random)
-    if one is not None and other is not None and one is other:
-        one[a], one[b] = one[b], one[a]
-    elif one is not None and other is not None and _levels(value) < _MOST_LEVELS // 2:
-        one[a] = _copied(other[b])
+    """Two values change places, or one is copied to another place."""
+    for one, a in _places(value, random):
+        for other, b in _places(value, random):
+            if one is other:
+                one[a], one[b] = one[b], one[a]
+            elif _levels(value) < _MOST_LEVELS // 2:
+                one[a] = _copied(other[b])
     return value
 
 
@@ -322,19 +281,18 @@ def _copied(value: Json) -> Json:
     return [_copied(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _place(value: Json, random: Random) -> tuple[Any, Any]:
-    """A random place: an object or list, and a key or position in it; (None, None) if empty."""
-    holder: Json = None
-    key: Json = None
-    while isinstance(value, dict | list) and value:
-        if holder is not None and random.random() < 0.25:
-            break
-        holder = value
-        key = (
-            random.choice(list(value)) if isinstance(value, dict) else random.randrange(len(value))
-        )
-        value = value[key]
-    return holder, key
+def _places(root: Json, random: Random, numbers: Sequence[int] = (1,)) -> Iterator[tuple[Any, Any]]:
+    """Random places: an object or list, and a key or position in it; none in an empty value."""
+    for _ in range(random.choice(numbers)):
+        value, holder, key = root, None, None
+        while isinstance(value, dict | list) and value:
+            if holder is not None and random.random() < 0.25:
+                break
+            holder = value
+            key = random.choice([*value] if isinstance(value, dict) else range(len(value)))
+            value = value[key]
+        if holder is not None:
+            yield holder, key
 
 
 TREE_MUTATORS: Mapping[str, Callable[[Json, Random], Json]] = {

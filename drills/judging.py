@@ -43,41 +43,32 @@ def judged(
         disagreement: what is wrong with these files; None if they are right. Called on success.
         must_succeed: an error is wrong, because the input is valid.
     """
-    verdict, reason = _judged(ended, folder, before, written, disagreement, must_succeed)
-    return Outcome(verdict, reason, ended.command)
 
+    def outcome(verdict: Verdict, reason: str) -> Outcome:
+        return Outcome(verdict, reason, ended.command)
 
-def _judged(
-    ended: Ended,
-    folder: Path,
-    before: State,
-    written: Collection[str],
-    disagreement: Callable[[], str | None],
-    must_succeed: bool,
-) -> tuple[Verdict, str]:
-    if ended.status is None:
-        return Verdict.HANG, "it did not end"
-    said = ended.err.decode(errors="replace")
-    if ended.status not in (0, 1, 2) or _CRASH.search(ended.err + ended.out):
-        return Verdict.TRACEBACK, f"status {ended.status}: {_last_line(said)}"
-    shown = said + ended.out.decode(errors="replace")
-    if control := _CONTROL.search(shown):
-        return Verdict.WRONG, f"it printed the control character {control[0]!r}: {_last_line(said)}"
-    after = state(folder)
-    allowed = [LOADED, *(written if ended.status == 0 else ())]
-    changed = changes(before, after)
+    status, said = ended.status, ended.err.decode(errors="replace")
+    last_line = (said.strip().splitlines() or [""])[-1]
+    if status is None:
+        return outcome(Verdict.HANG, "it did not end")
+    if status not in (0, 1, 2) or _CRASH.search(ended.err + ended.out):
+        return outcome(Verdict.TRACEBACK, f"status {status}: {last_line}")
+    if control := _CONTROL.search(said + ended.out.decode(errors="replace")):
+        return outcome(Verdict.WRONG, f"it printed the character {control[0]!r}: {last_line}")
+    allowed = [LOADED, *(written if status == 0 else ())]
+    changed = changes(before, state(folder))
     if odd := [name for name in changed if name not in allowed]:
-        return Verdict.WRONG, f"status {ended.status}, and it left or changed {', '.join(odd)}"
+        return outcome(Verdict.WRONG, f"status {status}, and it left or changed {', '.join(odd)}")
     if LOADED in changed and (wrong := wrong_database(folder / LOADED)):
-        return Verdict.WRONG, f"status {ended.status}, and {LOADED} is not what it was: {wrong}"
-    if ended.status == 0:
+        return outcome(Verdict.WRONG, f"status {status}, and {LOADED} is not what it was: {wrong}")
+    if status == 0:
         wrong = disagreement()
-        return (Verdict.WRONG, wrong) if wrong else (Verdict.RIGHT, "")
-    if ended.status == 1 and not _is_one_line(said):
-        return Verdict.WRONG, f"the error is not one line: {said[:300]!r}"
+        return outcome(Verdict.WRONG if wrong else Verdict.RIGHT, wrong or "")
+    if status == 1 and not _is_one_line(said):
+        return outcome(Verdict.WRONG, f"the error is not one line: {said[:300]!r}")
     if must_succeed:
-        return Verdict.WRONG, f"it refused a valid input: {_last_line(said)}"
-    return Verdict.CLEAN_ERROR, _last_line(said)
+        return outcome(Verdict.WRONG, f"it refused a valid input: {last_line}")
+    return outcome(Verdict.CLEAN_ERROR, last_line)
 
 
 def _is_one_line(said: str) -> bool:
@@ -91,7 +82,3 @@ def changes(before: State, after: State) -> list[str]:
     return sorted(
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
     )
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1]

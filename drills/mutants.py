@@ -113,6 +113,21 @@ def steps(
     return sorted(chosen, key=lambda step: list(mutators).index(step.stage))
 
 
+def after_steps(
+    value: Any,
+    steps: Sequence[Step],
+    mutators: Mapping[str, Mapping[str, Callable[[Any, Random], Any]]],
+    before: Mapping[str, Callable[[Any], Any]],
+) -> Any:
+    """A value after all steps, stage by stage; `before` converts it at the begin of a stage."""
+    for stage, functions in mutators.items():
+        value = before[stage](value) if stage in before else value
+        for step in steps:
+            if step.stage == stage:
+                value = functions[step.name](value, step.random)
+    return value
+
+
 def attempt(mutant: Mutant, case: Case, folder: Path) -> Outcome:
     """Loads a mutant in a new folder below `folder`."""
     place = folder / "work"

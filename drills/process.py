@@ -39,14 +39,25 @@ class Ended:
         return shlex.join(["traceql", *self.arguments])
 
 
-def forked(arguments: Sequence[str], folder: Path, *, limit_s: float = LIMIT_S) -> Ended:
+def forked(arguments: Sequence[str], folder: Path) -> Ended:
     """Runs a command in `folder`, in a fork of this process."""
-    return _run(arguments, folder, limit_s, lambda: _call(arguments))
+
+    def call() -> int:
+        from traceql.cli import main
+
+        os.environ["COLUMNS"] = "160"
+        sys.argv = ["traceql", *arguments]
+        sys.modules["__main__"].__package__ = None  # click would name this program
+        try:
+            main()
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else int(end.code is not None)
+        return 0
+
+    return _run(arguments, folder, call)
 
 
-def called(
-    body: Callable[[], None], label: Sequence[str], folder: Path, *, limit_s: float = LIMIT_S
-) -> Ended:
+def called(body: Callable[[], None], label: Sequence[str], folder: Path) -> Ended:
     """Calls the library in `folder`, in a fork; a TraceqlError ends it as it ends a command."""
 
     def call() -> int:
@@ -59,27 +70,19 @@ def called(
             return 1
         return 0
 
-    return _run(label, folder, limit_s, call)
+    return _run(label, folder, call)
 
 
 def executed(
-    arguments: Sequence[str],
-    folder: Path,
-    *,
-    limit_s: float = LIMIT_S,
-    prepare: Callable[[], None] = lambda: None,
+    arguments: Sequence[str], folder: Path, *, prepare: Callable[[], None] = lambda: None
 ) -> Ended:
-    """Runs a command in `folder`, in a process as a user starts it.
-
-    Args:
-        prepare: called in the new process first.
-    """
+    """Runs a command in `folder`, in a process as a user starts it, which calls `prepare` first."""
 
     def execute() -> int:
         prepare()
         os.execve(sys.executable, [*PROGRAM, *arguments], environment())
 
-    return _run(arguments, folder, limit_s, execute)
+    return _run(arguments, folder, execute)
 
 
 def environment() -> dict[str, str]:
@@ -95,7 +98,7 @@ def started(arguments: Sequence[str], folder: Path) -> "subprocess.Popen[bytes]"
     )  # fmt: skip
 
 
-def _run(arguments: Sequence[str], folder: Path, limit_s: float, body: Callable[[], int]) -> Ended:
+def _run(arguments: Sequence[str], folder: Path, body: Callable[[], int]) -> Ended:
     """Runs `body` in a forked process; its output goes to two files beside `folder`."""
     out, err = (folder.with_name(f"{folder.name}.{name}") for name in ("out", "err"))
     process = os.fork()
@@ -115,42 +118,21 @@ def _run(arguments: Sequence[str], folder: Path, limit_s: float, body: Callable[
         except BaseException:
             traceback.print_exc()
             status = 1
-        _exit(status)
-    ended = _waited(process, time.monotonic() + limit_s)
-    return Ended(arguments, ended, out.read_bytes(), err.read_bytes())
-
-
-def _exit(status: int) -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
-            stream.flush()
-    os._exit(status)
-
-
-def _waited(process: int, until: float) -> int | None:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(status)
+    until = time.monotonic() + LIMIT_S
     while True:
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:
-            return os.waitstatus_to_exitcode(status)
+            found = os.waitstatus_to_exitcode(status)
+            return Ended(arguments, found, out.read_bytes(), err.read_bytes())
         if time.monotonic() > until:
             os.killpg(process, signal.SIGKILL)
             os.waitpid(process, 0)
-            return None
+            return Ended(arguments, None, out.read_bytes(), err.read_bytes())
         time.sleep(0.005)
-
-
-def _call(arguments: Sequence[str]) -> int:
-    """The command line itself."""
-    from traceql.cli import main
-
-    os.environ["COLUMNS"] = "160"
-    sys.argv = ["traceql", *arguments]
-    sys.modules["__main__"].__package__ = None  # click would name this program
-    try:
-        main()
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    return 0
 
 
 _LONGEST_S = 300  # for a case with all its commands
@@ -186,18 +168,16 @@ def _started(case: Case, run: Callable[[Case, Path], Outcome]) -> tuple[int, _Ru
     if not process:
         os.close(reading)
         os.setpgid(0, 0)
+        try:
+            outcome = run(case, folder)
+        except BaseException:
+            reason = f"the drill itself failed: {traceback.format_exc()}"
+            outcome = Outcome(Verdict.WRONG, reason)
         with os.fdopen(writing, "wb") as answer:
-            pickle.dump(_outcome(case, run, folder), answer)
+            pickle.dump(outcome, answer)
         os._exit(0)
     os.close(writing)
     return reading, _Running(case, process, folder, time.monotonic() + _LONGEST_S)
-
-
-def _outcome(case: Case, run: Callable[[Case, Path], Outcome], folder: Path) -> Outcome:
-    try:
-        return run(case, folder)
-    except BaseException:
-        return Outcome(Verdict.WRONG, f"the drill itself failed: {traceback.format_exc()}")
 
 
 def _ended(selector: selectors.BaseSelector) -> Iterator[tuple[Case, Outcome]]:

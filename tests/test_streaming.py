@@ -5,7 +5,7 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from traceql.readers.formats.kineto.streaming.sections import Range
 from traceql.readers.tables import TraceTables
 
 Event = dict[str, Any]
-_MEMORY = 1 << 30
+_LIMITS = {"memory_bytes": 1 << 30, "processes": 3}
 # How the parents were found is told in the ledger, and is the one thing that may differ.
 _OF_ONE_WAY = {"trace processor errors", "nested events"}
 _IN_ANY_ORDER = {"flow", "count", "load_check"}
@@ -33,14 +33,6 @@ _IN_ANY_ORDER = {"flow", "count", "load_check"}
 def small_sections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sections, "_EVENTS", 1)
     monkeypatch.setattr(scratch, "_ROWS", 333)
-
-
-def by_engine(path: Path) -> dict[str, Any]:
-    return _compared([read_kineto(path, trace_processor=None)])
-
-
-def streamed(path: Path) -> dict[str, Any]:
-    return _compared(stream_kineto(path, folder=path.parent, memory_bytes=_MEMORY, processes=3))
 
 
 def _compared(parts: Iterable[TraceTables]) -> dict[str, Any]:
@@ -54,28 +46,24 @@ def _compared(parts: Iterable[TraceTables]) -> dict[str, Any]:
     return found
 
 
-def outcome(read: Callable[[Path], dict[str, Any]], path: Path) -> Any:
+def outcome(read: Callable[[], Iterable[TraceTables]]) -> Any:
     """What a reader gives for a file, or the error that it raises."""
     try:
-        return read(path)
+        return _compared(read())
     except TraceqlError as error:
         return type(error), str(error)
 
 
-def on_disk(path: Path) -> dict[str, Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scratch, "_SHARE_OF_TABLES", 0)
-        return streamed(path)
-
-
 def require_equal(path: Path) -> Any:
     """What both readers give for a file, the streaming one in memory and on disk."""
-    wanted, got = outcome(by_engine, path), None
-    for way in (streamed, on_disk):
-        got = outcome(way, path)
+    wanted, got = outcome(lambda: [read_kineto(path, trace_processor=None)]), None
+    for share in (scratch._SHARE_OF_TABLES, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(scratch, "_SHARE_OF_TABLES", share)
+            got = outcome(lambda: stream_kineto(path, folder=path.parent, **_LIMITS))
         if isinstance(wanted, dict) and isinstance(got, dict):
             for name, rows in wanted.items():
-                assert got[name] == rows, (way.__name__, name)
+                assert got[name] == rows, (share, name)
         assert got == wanted
     return got
 
@@ -94,14 +82,8 @@ def test_what_does_not_fit_into_memory_is_written_to_disk(tmp_path: Path) -> Non
     assert [*tmp_path.iterdir()] == []
 
 
-def recordings() -> Iterator[Any]:
-    for name in databases.RUNS:
-        slow = [] if name == "qwen3-8b-tp1-graph" else [pytest.mark.slow]
-        if name != databases.SERVING:
-            yield pytest.param(name, marks=slow)
-
-
-@pytest.mark.parametrize("run", [*recordings()])
+@pytest.mark.slow
+@pytest.mark.parametrize("run", [name for name in databases.RUNS if name != databases.SERVING])
 def test_recordings_give_the_same_tables(run: str, tmp_path: Path) -> None:
     for file in databases.files(run):
         if not file.exists():
@@ -151,7 +133,6 @@ def unpacked(run: str, folder: Path) -> Path:
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Ranges of few bytes, in threads instead of processes; how many each file was given."""
     found: list[int] = []
-
     whole_ranges = sections.ranges
 
     def noted(path: Path, wanted: int) -> list[Range]:
@@ -170,6 +151,10 @@ def test_ranges_of_a_file_give_the_same_tables(small_ranges: list[int], tmp_path
     for run in _SOURCES:
         require_equal(unpacked(run, tmp_path))
     assert small_ranges == [3] * 4  # both recordings, in memory and on disk
+    for seed in range(8):
+        path = tmp_path / f"{seed}.json"
+        path.write_text(json.dumps({"traceEvents": crowded(random.Random(seed)), "after": 7}))
+        require_equal(path)
 
 
 @pytest.mark.slow
@@ -178,17 +163,6 @@ def test_processes_that_read_ranges_give_the_same_tables(
 ) -> None:
     monkeypatch.setattr(sections, "_LEAST_BYTES", 1)
     require_equal(unpacked(_SOURCES[0], tmp_path))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
-def test_ranges_of_crowded_events_give_the_same_tables(
-    seed: int, small_ranges: list[int], tmp_path: Path
-) -> None:
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": crowded(random.Random(seed)), "after": 7}))
-    require_equal(path)
-    assert len(small_ranges) == 2
 
 
 @pytest.mark.parametrize(
@@ -209,7 +183,7 @@ def test_what_looks_like_a_seam_inside_an_event_is_none(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_damage_in_a_range_is_told_as_for_the_whole_file(
+def test_damage_in_a_range_is_reported_as_for_the_whole_file(
     share: float, small_ranges: list[int], tmp_path: Path
 ) -> None:
     path = unpacked(_SOURCES[0], tmp_path)
@@ -224,6 +198,5 @@ def test_damage_in_a_range_is_told_as_for_the_whole_file(
 def test_streaming_starts_without_the_trace_processor_and_its_libraries() -> None:
     code = "import sys, traceql.readers.formats.kineto.streaming.read; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"traceql.readers.trace_processor", "perfetto", "google.protobuf"} & {
-        *shown.stdout.split()
-    }
+    heavy = {"traceql.readers.trace_processor", "perfetto", "google.protobuf"}
+    assert not heavy & {*shown.stdout.split()}

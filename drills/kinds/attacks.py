@@ -75,10 +75,6 @@ STATEMENTS = (
 _WAYS = ("sql", "query file", "python")
 
 
-def _sql_count(_: object) -> int:
-    return len(STATEMENTS) * len(_WAYS)
-
-
 def run_sql(case: Case, folder: Path) -> Outcome:
     statement, way = STATEMENTS[case.number // len(_WAYS)], _WAYS[case.number % len(_WAYS)]
     if "\0" in statement and way == "sql":
@@ -95,7 +91,13 @@ def run_sql(case: Case, folder: Path) -> Outcome:
     ended = _tried(statement, way, place)
     if _SECRET.encode() in ended.out + ended.err:
         return Outcome(Verdict.WRONG, f"{way}: {statement!r} read a file or a variable")
-    outcome = judged(ended, place, before, written=(), disagreement=lambda: _answered(ended))
+
+    def wrong_answer() -> str | None:
+        """An answer is right if it has no effect, which `judged` has seen, and shows no file."""
+        shows = (b"root:x:", b'"traceEvents"')
+        return "it shows a file" if any(text in ended.out for text in shows) else None
+
+    outcome = judged(ended, place, before, written=(), disagreement=wrong_answer)
     return Outcome(outcome.verdict, f"{way}: {statement[:80]!r}: {outcome.reason}", outcome.command)
 
 
@@ -104,25 +106,19 @@ def _tried(statement: str, way: str, place: Path) -> Ended:
         return forked(["sql", LOADED, "--", statement], place)
     if way == "query file":
         return forked(["run", "--queries", "own", "my.attack", LOADED], place)
-    return called(lambda: _called(statement), ["Database.sql", statement], place)
+
+    def call() -> None:
+        from traceql.run import Run
+
+        secret_list = [_SECRET]  # a variable that a statement could name
+        with Run(LOADED) as run:
+            print(json.dumps(run.sql(statement).rows()[:100], default=str))
+        del secret_list
+
+    return called(call, ["Run.sql", statement], place)
 
 
-def _called(sql: str) -> None:
-    from traceql.run import Run
-
-    secret_list = [_SECRET]  # a variable that a statement could name
-    with Run(LOADED) as run:
-        print(json.dumps(run.sql(sql).rows()[:100], default=str))
-    del secret_list
-
-
-def _answered(ended: Ended) -> str | None:
-    """An answer is right if it has no effect, which `judged` has seen, and shows no file."""
-    shows = (b"root:x:", b'"traceEvents"')
-    return "it shows a file" if any(text in ended.out for text in shows) else None
-
-
-SQL = Kind("sql", _sql_count, run_sql, prepare=loaded_database)
+SQL = Kind("sql", lambda _: len(STATEMENTS) * len(_WAYS), run_sql, prepare=loaded_database)
 
 
 _SERVER_SECRET = b"the content of a secret file"
@@ -194,10 +190,6 @@ _REQUESTS: tuple[str, ...] = (
 _SITES = ("online", "offline")
 
 
-def _server_count(_: object) -> int:
-    return len(_REQUESTS) * len(_SITES)
-
-
 def run_server(case: Case, folder: Path) -> Outcome:
     from traceql.present.ui.server import PageServer, offline_page, online_page
 
@@ -224,18 +216,16 @@ def run_server(case: Case, folder: Path) -> Outcome:
         after = b"" if site == "online" and _TRACE in answer else _asked(port, good.encode())
         slow.close()
         server.stop()
-    shown = request[:90]
-    if _SERVER_SECRET in answer or b"root:" in answer:
-        return Outcome(Verdict.WRONG, f"{site}: {shown!r} read another file")
     body = answer.partition(b"\r\n\r\n")[2]
-    if _TRACE in body and not _may_have_trace(request, site):
-        return Outcome(Verdict.WRONG, f"{site}: {shown!r} got the trace")
-    if b"evil" in answer or b"Traceback" in answer:
-        return Outcome(Verdict.WRONG, f"{site}: {shown!r} was answered with {answer[:200]!r}")
     ended = site == "online" and _TRACE in body  # the server stops when the page has the trace
-    if not ended and not after.endswith(_TRACE):
-        return Outcome(Verdict.WRONG, f"{site}: after {shown!r} the server answers {after[:100]!r}")
-    return Outcome(Verdict.RIGHT)
+    wrong = {
+        "it reads another file": _SERVER_SECRET in answer or b"root:" in answer,
+        "it gets the trace": _TRACE in body and not _may_have_trace(request, site),
+        f"the answer is {answer[:200]!r}": b"evil" in answer or b"Traceback" in answer,
+        f"the next answer is {after[:100]!r}": not ended and not after.endswith(_TRACE),
+    }
+    reasons = [f"{site}: {request[:90]!r}: {reason}" for reason, is_so in wrong.items() if is_so]
+    return Outcome(Verdict.WRONG, reasons[0]) if reasons else Outcome(Verdict.RIGHT)
 
 
 def _may_have_trace(request: str, site: str) -> bool:
@@ -258,4 +248,4 @@ def _asked(port: int, request: bytes) -> bytes:
     return b"".join(parts)
 
 
-SERVER = Kind("server", _server_count, run_server)
+SERVER = Kind("server", lambda _: len(_REQUESTS) * len(_SITES), run_server)

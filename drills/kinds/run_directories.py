@@ -16,7 +16,7 @@ from drills.binary_damage import BYTE_MUTATORS
 from drills.case import Kind
 from drills.database_oracle import admitted_losses, rows
 from drills.json_damage import TEXT_MUTATORS, TREE_MUTATORS
-from drills.mutants import Mutant, Recipe, Step, mutant_kind
+from drills.mutants import Mutant, Recipe, Step, after_steps, mutant_kind
 from drills.seeds import EXAMPLES, OLD_RANK, seed_traces
 
 _RUN = EXAMPLES / "qwen3-8b-tp2-serving"
@@ -46,14 +46,12 @@ def _seed() -> Mapping[str, Any]:
     return {
         "run.json": run,
         "metrics.json": metrics,
-        "steps.jsonl": [_with_computed(json.loads(line), n) for n, line in enumerate(lines)],
+        "steps.jsonl": [
+            step | {"computed": dict.fromkeys(step["requests"], 100 + n)}
+            for n, step in enumerate(map(json.loads, lines))
+        ],
         "telemetry.parquet": pq.read_table(_RUN / "telemetry.parquet").slice(0, 8),
     }
-
-
-def _with_computed(step: dict[str, Any], before: int) -> dict[str, Any]:
-    """A line as capture writes it since it says what was computed before the step."""
-    return step | {"computed": dict.fromkeys(step["requests"], 100 + before)}
 
 
 def _odd_column(table: pa.Table, random: Random) -> pa.Table:
@@ -69,21 +67,14 @@ def _odd_column(table: pa.Table, random: Random) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, odd)
 
 
-def _less(table: pa.Table, random: Random) -> pa.Table:
-    return table.drop_columns([random.choice(table.column_names)])
-
-
-def _more(table: pa.Table, random: Random) -> pa.Table:
-    return table.append_column(random.choice(("new", "run", "GPU", "")), pa.nulls(len(table)))
-
-
-def _none(table: pa.Table, random: Random) -> pa.Table:
-    return table.slice(0, 0)
-
-
 _TABLES: Mapping[str, Callable[[pa.Table, Random], pa.Table]] = {
-    "odd_column": _odd_column, "less": _less, "more": _more, "none": _none,
-}  # fmt: skip
+    "odd_column": _odd_column,
+    "less": lambda table, random: table.drop_columns([random.choice(table.column_names)]),
+    "more": lambda table, random: table.append_column(
+        random.choice(("new", "run", "GPU", "")), pa.nulls(len(table))
+    ),
+    "none": lambda table, _: table.slice(0, 0),
+}
 
 
 def run_directory_recipe(random: Random) -> Recipe:
@@ -118,21 +109,16 @@ def run_directory_mutant(recipe: Recipe) -> Mutant:
 
 
 def _damaged(name: str, recipe: Recipe) -> bytes:
-    steps = [step for step in recipe.steps if step.stage.startswith(name)]
-    value = copy.deepcopy(_seed()[name])
-    for step in steps:
-        if step.stage.endswith("value"):
-            change: Any = (
-                _TABLES[step.name] if name.endswith("parquet") else TREE_MUTATORS[step.name]
-            )
-            value = change(value, step.random)
-    content = _encoded(name, value)
-    for step in steps:
-        if step.stage.endswith("text"):
-            text = TEXT_MUTATORS[step.name](content.decode(errors="surrogateescape"), step.random)
-            content = text.encode(errors="surrogateescape")
-        elif step.stage.endswith("bytes"):
-            content = BYTE_MUTATORS[step.name](content, step.random)
+    before: Mapping[str, Callable[[Any], Any]] = {
+        f"{name} text": lambda value: _encoded(name, value).decode(errors="surrogateescape"),
+        f"{name} bytes": lambda text: text.encode(errors="surrogateescape"),
+    }
+    mutators: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+        f"{name} value": _TABLES if name.endswith("parquet") else TREE_MUTATORS,
+        f"{name} text": TEXT_MUTATORS,
+        f"{name} bytes": BYTE_MUTATORS,
+    }
+    content: bytes = after_steps(copy.deepcopy(_seed()[name]), recipe.steps, mutators, before)
     return content
 
 

@@ -14,7 +14,7 @@ from drills.binary_damage import BYTE_MUTATORS
 from drills.case import Kind
 from drills.database_oracle import Invalid, decisions, rows
 from drills.json_damage import ENCODINGS, TEXT_MUTATORS, TREE_MUTATORS
-from drills.mutants import Mutant, Recipe, mutant_kind, steps
+from drills.mutants import Mutant, Recipe, after_steps, mutant_kind, steps
 from drills.seeds import OLD_RANK, seed_traces
 
 _NAMES = (
@@ -38,8 +38,7 @@ Row = list[str]
 
 
 def _odd_cell(table: list[Row], random: Random) -> list[Row]:
-    row = random.choice(table)
-    if row:
+    if row := random.choice(table):
         row[random.randrange(len(row))] = random.choice(_ODD_CELLS)
     return table
 
@@ -50,26 +49,22 @@ def _odd_width(table: list[Row], random: Random) -> list[Row]:
     return table
 
 
-def _same_priority(table: list[Row], random: Random) -> list[Row]:
-    return [*table, random.choice(table)]
-
-
 def _other_columns(table: list[Row], random: Random) -> list[Row]:
     """The columns in another order, with their cells."""
     order = random.sample(range(len(_HEAD)), len(_HEAD))
     return [[row[n] for n in order if n < len(row)] for row in table]
 
 
-def _shuffled(table: list[Row], random: Random) -> list[Row]:
-    return [table[0], *random.sample(table[1:], len(table) - 1)] if table else table
-
-
 _TABLE: Mapping[str, Callable[[list[Row], Random], list[Row]]] = {
-    "odd_cell": _odd_cell, "odd_width": _odd_width, "same_priority": _same_priority,
-    "other_columns": _other_columns, "shuffled": _shuffled,
+    "odd_cell": _odd_cell,
+    "odd_width": _odd_width,
+    "same_priority": lambda table, random: [*table, random.choice(table)],
+    "other_columns": _other_columns,
+    "shuffled": lambda table, random: [table[0], *random.sample(table[1:], len(table) - 1)],
+}
+_RULES_STAGES: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "table": _TABLE, "encoding": ENCODINGS, "bytes": BYTE_MUTATORS
 }  # fmt: skip
-_BYTES = {"encoding": ENCODINGS, "bytes": BYTE_MUTATORS}
-_RULES_STAGES = {"table": _TABLE, **_BYTES}
 
 
 def rules_recipe(random: Random) -> Recipe:
@@ -82,17 +77,15 @@ def rules_recipe(random: Random) -> Recipe:
     return Recipe(rules, steps(random, _RULES_STAGES, weights=(6, 1, 1)))
 
 
-def rules_mutant(recipe: Recipe) -> Mutant:
-    table = [list(_HEAD), *map(list, recipe.units)]
-    for step in recipe.steps:
-        if step.stage == "table" and table:
-            table = _TABLE[step.name](table, step.random)
+def _csv(table: list[Row]) -> bytes:
     text = io.StringIO()
     csv.writer(text).writerows(table)
-    content = text.getvalue().encode(errors="surrogatepass")
-    for step in recipe.steps:
-        if step.stage != "table":
-            content = _BYTES[step.stage][step.name](content, step.random)
+    return text.getvalue().encode(errors="surrogatepass")
+
+
+def rules_mutant(recipe: Recipe) -> Mutant:
+    table = [list(_HEAD), *map(list, recipe.units)]
+    content: bytes = after_steps(table, recipe.steps, _RULES_STAGES, {"encoding": _csv})
     events = [
         {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": 10 * n, "dur": 5}
         for n, name in enumerate(_NAMES)
@@ -123,7 +116,7 @@ RULES: Kind = mutant_kind("rules", rules_recipe, rules_mutant)
 
 
 _MODELS = Path(__file__).parents[2] / "capture" / "models"
-_MODEL_STAGES = {
+_MODEL_STAGES: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "structure": TREE_MUTATORS,
     "text": TEXT_MUTATORS,
     "encoding": ENCODINGS,
@@ -150,18 +143,12 @@ def model_recipe(random: Random) -> Recipe:
 
 
 def model_mutant(recipe: Recipe) -> Mutant:
-    value: Any = copy.deepcopy(dict(recipe.units))
-    content = b""
-    for stage, mutators in _MODEL_STAGES.items():
-        if stage == "text":
-            value = json.dumps(value, ensure_ascii=False)
-        elif stage == "encoding":
-            value = value.encode(errors="surrogatepass")
-        for step in recipe.steps:
-            if step.stage == stage:
-                damage: Callable[[Any, Random], Any] = mutators[step.name]
-                value = damage(value, step.random)
-    content = value
+    before = {
+        "text": lambda value: json.dumps(value, ensure_ascii=False),
+        "encoding": lambda text: text.encode(errors="surrogatepass"),
+    }
+    value = copy.deepcopy(dict(recipe.units))
+    content: bytes = after_steps(value, recipe.steps, _MODEL_STAGES, before)
     trace = seed_traces()[0]
     events = [event for event in trace["traceEvents"] if event["ph"] == "X"][:20]
     files = {"rank0.json": json.dumps({"traceEvents": events}).encode(), "config.json": content}

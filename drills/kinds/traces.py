@@ -3,9 +3,11 @@
 import copy
 import json
 from collections import Counter
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
 
@@ -13,7 +15,7 @@ from drills.binary_damage import BYTE_MUTATORS, GZIP_MUTATORS, PACKET_MUTATORS, 
 from drills.case import Kind
 from drills.database_oracle import admitted_losses, disagreement, rows
 from drills.json_damage import ENCODINGS, EVENT_MUTATORS, TEXT_MUTATORS, TREE_MUTATORS
-from drills.mutants import Mutant, Recipe, Step, mutant_kind, steps
+from drills.mutants import Mutant, Recipe, Step, after_steps, mutant_kind, steps
 from drills.seeds import OLD_RANK, Event, seed_traces
 from drills.trace_oracle import Slices, slices_of, truth_of, unpacked
 
@@ -35,30 +37,21 @@ def json_recipe(random: Random) -> Recipe:
     return Recipe([about, *trace["traceEvents"]], steps(random, STAGES, weights=WEIGHTS))
 
 
-def text_of(recipe: Recipe) -> bytes:
+def content_of(recipe: Recipe, stages: Mapping[str, Mapping[str, Any]]) -> bytes:
     """The file after all steps."""
     units = copy.deepcopy(list(recipe.units))
     about = units.pop(0) if units and "traceEvents" not in units[0] and "ph" not in units[0] else {}
-    for step in recipe.steps:
-        if step.stage == "event":
-            units = EVENT_MUTATORS[step.name](units, step.random)
-    value = about | {"traceEvents": units}
-    for step in recipe.steps:
-        if step.stage == "structure":
-            value = TREE_MUTATORS[step.name](value, step.random)
-    text = json.dumps(value, ensure_ascii=False)
-    for step in recipe.steps:
-        if step.stage == "text":
-            text = TEXT_MUTATORS[step.name](text, step.random)
-    content = text.encode(errors="surrogatepass")
-    for step in recipe.steps:
-        if step.stage in ("encoding", "bytes"):
-            content = STAGES[step.stage][step.name](content, step.random)
+    before: Mapping[str, Callable[[Any], Any]] = {
+        "structure": lambda events: about | {"traceEvents": events},
+        "text": lambda value: json.dumps(value, ensure_ascii=False),
+        "encoding": lambda text: text.encode(errors="surrogatepass"),
+    }
+    content: bytes = after_steps(units, recipe.steps, stages, before)
     return content
 
 
 def json_mutant(recipe: Recipe) -> Mutant:
-    content = text_of(recipe)
+    content = content_of(recipe, STAGES)
     truth = truth_of(content)
     is_valid = {step.stage for step in recipe.steps} <= {"event"}
     return Mutant({FILE: content}, [FILE], partial(disagreement, truth=truth), is_valid)
@@ -68,26 +61,22 @@ JSON: Kind = mutant_kind("json", json_recipe, json_mutant)
 
 
 _GZIP_FILE = "rank0.json.gz"
-_INNER = {"event": EVENT_MUTATORS, "encoding": ENCODINGS}
+_GZIP_STAGES: Mapping[str, Mapping[str, Any]] = STAGES | {"packing": GZIP_MUTATORS}
 
 
 def gzip_recipe(random: Random) -> Recipe:
     """One step of packing, and in half of the mutants another one before it."""
     units = json_recipe(random).units
-    stage = random.choice(("", "", "event", "encoding"))
-    inner = (
-        [Step(stage, random.choice(list(_INNER[stage])), random.getrandbits(32))] if stage else []
-    )
-    name = random.choice(list(GZIP_MUTATORS))
-    return Recipe(units, [*inner, Step("packing", name, random.getrandbits(32))])
+    stages = random.choice(([], [], ["event"], ["encoding"]))
+    steps = [
+        Step(stage, random.choice(list(_GZIP_STAGES[stage])), random.getrandbits(32))
+        for stage in (*stages, "packing")
+    ]
+    return Recipe(units, steps)
 
 
 def gzip_mutant(recipe: Recipe) -> Mutant:
-    text = text_of(Recipe(recipe.units, [s for s in recipe.steps if s.stage in _INNER]))
-    content = text
-    for step in recipe.steps:
-        if step.stage == "packing":
-            content = GZIP_MUTATORS[step.name](content, step.random)
+    content = content_of(recipe, _GZIP_STAGES)
     inner = unpacked(content) if content.startswith(b"\x1f\x8b") else content
     truth = None if inner is None else truth_of(inner)
     return Mutant({_GZIP_FILE: content}, [_GZIP_FILE], partial(disagreement, truth=truth))
@@ -97,7 +86,9 @@ GZIP: Kind = mutant_kind("gzip", gzip_recipe, gzip_mutant)
 
 
 _NATIVE_FILE = "rank0.pftrace"
-_STAGES = {"packet": PACKET_MUTATORS, "bytes": BYTE_MUTATORS}
+_STAGES: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "packet": PACKET_MUTATORS, "bytes": BYTE_MUTATORS
+}  # fmt: skip
 _EVENTS = f"""
     SELECT COALESCE(slice.name, ''), CAST(slice.ts AS HUGEINT) - trace.file_offset_ns, slice.dur
     FROM slice
@@ -122,20 +113,14 @@ def _packets(events: list[Event]) -> list[bytes]:
         place = event["pid"], event["tid"]
         if place not in uuids:
             uuids[place] = len(uuids) + 1
-            found.append(_described(uuids[place], str(place)))
+            track = {"uuid": uuids[place], "name": str(place)}
+            found.append(TracePacket(trusted_packet_sequence_id=1, track_descriptor=track))
         uuid, first = uuids[place], round(event["ts"] * 1000)
         last = first + round(event["dur"] * 1000)
         if first >= free_from.get(uuid, 0):
             free_from[uuid] = last + 1
             found += [_event(uuid, first, event), _event(uuid, last, None)]
     return [packet.SerializeToString() for packet in found]
-
-
-def _described(uuid: int, name: str) -> TracePacket:
-    packet = TracePacket(trusted_packet_sequence_id=1)
-    packet.track_descriptor.uuid = uuid
-    packet.track_descriptor.name = name
-    return packet
 
 
 def _event(uuid: int, ts: int, event: Event | None) -> TracePacket:
@@ -158,17 +143,12 @@ def native_recipe(random: Random) -> Recipe:
 
 
 def native_mutant(recipe: Recipe) -> Mutant:
-    decoded = [TracePacket.FromString(unit) for unit in recipe.units]
-    for step in recipe.steps:
-        if step.stage == "packet":
-            decoded = PACKET_MUTATORS[step.name](decoded, step.random)
-    content = Trace(packet=decoded).SerializeToString()
-    for step in recipe.steps:
-        if step.stage == "bytes":
-            content = BYTE_MUTATORS[step.name](content, step.random)
+    packets = [TracePacket.FromString(unit) for unit in recipe.units]
+    before = {"bytes": lambda packets: Trace(packet=packets).SerializeToString()}
+    content: bytes = after_steps(packets, recipe.steps, _STAGES, before)
     truth = slices_of(content)
     file = _NATIVE_FILE
-    if recipe.steps[0].seed % 5 == 0 if recipe.steps else False:
+    if recipe.steps and recipe.steps[0].seed % 5 == 0:
         file, content = f"{_NATIVE_FILE}.gz", packed(content)
     return Mutant({file: content}, [file], partial(_native_disagreement, truth))
 
