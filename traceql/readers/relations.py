@@ -239,8 +239,13 @@ class Rank:
         ts, dur, key = (_int64(rows[name]) for name in ("ts", "dur", "key"))
         self._total_ns += absolute_sum(dur)
         require_sum_fits(self._total_ns)
-        order = pa.array(np.lexsort((key, -dur, ts)))
-        rows = self._named({name: column.take(order) for name, column in rows.items()})
+        order = np.argsort(ts, kind="stable")
+        is_tied = np.diff(ts[order]) == 0
+        tied = np.flatnonzero(np.append(is_tied, False) | np.append(False, is_tied))
+        among = order[tied]
+        order[tied] = among[np.lexsort((key[among], -dur[among], ts[among]))]
+        place = pa.array(order)
+        rows = self._named({name: column.take(place) for name, column in rows.items()})
         rows["index"] = pa.array(np.arange(self._next, self._next + len(order)))
         self._next += len(order)
         return rows
