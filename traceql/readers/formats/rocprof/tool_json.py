@@ -3,7 +3,6 @@
 import codecs
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -19,23 +18,13 @@ _BATCH_ROWS = 50_000
 _NOTHING = msgspec.Raw(b"[]")
 
 
-class _Strings(msgspec.Struct):
-    buffer_records: msgspec.Raw = _NOTHING
-    marker_api: msgspec.Raw = _NOTHING
-
-
-class _About(msgspec.Struct):
-    pid: int | None = None
-    command: Any = None
-
-
 class _Process(msgspec.Struct):
     """What is in the file about one process; the lists of records are decoded later."""
 
     buffer_records: dict[str, msgspec.Raw]
     callback_records: dict[str, msgspec.Raw] = {}
-    strings: _Strings = msgspec.field(default_factory=_Strings)
-    metadata: _About = msgspec.field(default_factory=_About)
+    strings: dict[str, msgspec.Raw] = {}
+    metadata: dict[str, msgspec.Raw] = {}
     agents: msgspec.Raw = _NOTHING
     kernel_symbols: msgspec.Raw = _NOTHING
     counters: msgspec.Raw = _NOTHING
@@ -62,19 +51,21 @@ def fill_json(path: Path, scratch: Scratch) -> None:
         )
     scratch.con.begin()
     for number, process in enumerate(_decoded(text).processes):
-        command = process.metadata.command
+        pid, command = (
+            msgspec.json.decode(process.metadata.get(name, b"null")) for name in ("pid", "command")
+        )
         program = next(iter(command), None) if isinstance(command, list) else command
         scratch.con.execute(
-            "INSERT INTO process VALUES ($1, $2, program($3))",
-            [number, process.metadata.pid, program if isinstance(program, str) else None],
+            "INSERT INTO process VALUES ($1, TRY_CAST($2 AS BIGINT), program($3))",
+            [number, pid, program if isinstance(program, str) else None],
         )
         lists = process.buffer_records | {
             "counter_collection": process.callback_records.get("counter_collection", _NOTHING),
+            "kinds": process.strings.get("buffer_records", _NOTHING),
+            "messages": process.strings.get("marker_api", _NOTHING),
             "agents": process.agents,
             "kernel_symbols": process.kernel_symbols,
             "counters": process.counters,
-            "kinds": process.strings.buffer_records,
-            "messages": process.strings.marker_api,
         }
         for name, listed in lists.items():
             for records in _records(number, name, listed):
