@@ -13,18 +13,15 @@ from typing import Any, NamedTuple
 
 START_NS = 1_736_410_576_000_000_000  # Unix time
 PID, TID = 100, 101
+THREAD = PID << 32 | TID
 NONE = 4_294_967_295
 
 COLUMNS = {
     "STRING_IDS": "id value",
     "META_DATA": "name value",
     "RANK_DEVICE_MAP": "rankId deviceId",
-    "NPU_INFO": "id name",
-    "ENUM_API_TYPE": "id name",
-    "ENUM_HCCL_DATA_TYPE": "id name",
-    "ENUM_HCCL_TRANSPORT_TYPE": "id name",
-    "ENUM_HCCL_LINK_TYPE": "id name",
-    "ENUM_MEMCPY_OPERATION": "id name",
+    **dict.fromkeys(("NPU_INFO", "ENUM_API_TYPE", "ENUM_MEMCPY_OPERATION"), "id name"),
+    **{f"ENUM_HCCL_{name}_TYPE": "id name" for name in ("DATA", "TRANSPORT", "LINK")},
     "TASK": "startNs endNs deviceId connectionId globalTaskId globalPid taskType contextId "
     "streamId taskId modelId",
     "COMPUTE_TASK_INFO": "name globalTaskId blockNum mixBlockNum taskType opType inputFormats "
@@ -38,7 +35,7 @@ COLUMNS = {
     "PYTORCH_API": "startNs endNs globalTid connectionId name sequenceNumber fwdThreadId "
     "inputDtypes inputShapes callchainId type",
     "CONNECTION_IDS": "id connectionId",
-    "MSTX_EVENTS": "startNs endNs eventType rangeId category message globalTid endGlobalTid "
+    "MSTX_EVENTS": "startNs endNs eventType message globalTid rangeId category endGlobalTid "
     "domainId connectionId",
     "STEP_TIME": "id startNs endNs",
     "AICORE_FREQ": "deviceId timestampNs freq",
@@ -46,27 +43,15 @@ COLUMNS = {
     "NPU_MEM": "type ddr hbm timestampNs deviceId",
     "MEMORY_RECORD": "component timestamp totalAllocated totalReserved totalActive streamPtr "
     "deviceId",
-    "OP_MEMORY": "name size allocationTime releaseTime activeReleaseTime duration activeDuration "
+    "OP_MEMORY": "name size allocationTime deviceId streamPtr releaseTime activeReleaseTime "
     "allocationTotalAllocated allocationTotalReserved allocationTotalActive releaseTotalAllocated "
-    "releaseTotalReserved releaseTotalActive streamPtr deviceId",
+    "releaseTotalReserved releaseTotalActive",
     "OVERLAP_ANALYSIS": "deviceId startNs endNs type",
 }
-_TEXTS = frozenset({("META_DATA", "value"), ("STRING_IDS", "value")})
-# Declared as in real databases; all other columns have numbers.
-_DECLARED_TEXT = frozenset({("PYTORCH_API", "startNs"), ("PYTORCH_API", "endNs")})
-_ENUMS = {
-    "ENUM_API_TYPE": {20000: "acl", 10000: "node", 5500: "communication", 50001: "op"},
-    "ENUM_HCCL_DATA_TYPE": {4: "FP32"},
-    "ENUM_HCCL_TRANSPORT_TYPE": {0: "SDMA", 2: "LOCAL"},
-    "ENUM_HCCL_LINK_TYPE": {1: "HCCS"},
-    "ENUM_MEMCPY_OPERATION": {0: "host to device"},
-}
+_WORDS = frozenset({"STRING_IDS", "META_DATA", "NPU_INFO", *(n for n in COLUMNS if "ENUM" in n)})
 _TIMES = frozenset(
     {"startNs", "endNs", "timestampNs", "timestamp", "allocationTime", "releaseTime"}
 )
-
-
-Statement = str | tuple[str, tuple[Any, ...]]
 
 
 class Row(NamedTuple):
@@ -76,68 +61,46 @@ class Row(NamedTuple):
     values: dict[str, Any]
 
 
-def task(
-    kind: str, *, ts: int, dur: int, number: int, connection: int = NONE, **values: Any
-) -> Row:
+def row(table: str, *values: Any, **more: Any) -> Row:
+    """The values of the first columns of a table, and others by name."""
+    return Row(table, dict(zip(COLUMNS[table].split(), values, strict=False)) | more)
+
+
+_USUAL = (
+    row("META_DATA", "SCHEMA_VERSION", "1.2.0"),
+    row("NPU_INFO", 0, "Ascend910B"),
+    *(row("ENUM_API_TYPE", *one) for one in ((20000, "acl"), (10000, "node"), (50001, "op"))),
+    row("ENUM_HCCL_DATA_TYPE", 4, "FP32"),
+    row("ENUM_HCCL_TRANSPORT_TYPE", 0, "SDMA"),
+    row("ENUM_HCCL_LINK_TYPE", 1, "HCCS"),
+    row("ENUM_MEMCPY_OPERATION", 0, "host to device"),
+)
+
+
+def task(kind: str, *, ts: int, dur: int, number: int, connection: int = NONE, **more: Any) -> Row:
     """A row of table TASK; `number` is its globalTaskId."""
-    usual = {
-        "startNs": ts,
-        "endNs": ts + dur,
-        "deviceId": 0,
-        "connectionId": connection,
-        "globalTaskId": number,
-        "globalPid": PID,
-        "taskType": kind,
-        "contextId": NONE,
-        "streamId": 2,
-        "taskId": number,
-        "modelId": NONE,
-    }
-    return Row("TASK", usual | values)
+    values = (ts, ts + dur, 0, connection, number, PID, kind, NONE, 2, number, NONE)
+    return row("TASK", *values, **more)
 
 
-def computed(
-    name: str, kind: str, *, ts: int, dur: int, number: int, connection: int = NONE, **values: Any
-) -> tuple[Row, Row]:
+def computed(name: str, kind: str, *, number: int, **about_task: Any) -> tuple[Row, Row]:
     """A compute task and its description."""
-    about = {
-        "name": name,
-        "globalTaskId": number,
-        "blockNum": 8,
-        "taskType": "AI_CORE",
-        "opType": kind,
-        "inputShapes": "2,3;3,4",
-        "inputDataTypes": "FLOAT;FLOAT",
-    }
+    more = {"inputShapes": "2,3;3,4", "inputDataTypes": "FLOAT;FLOAT"}
     return (
-        task("KERNEL_AICORE", ts=ts, dur=dur, number=number, connection=connection, **values),
-        Row("COMPUTE_TASK_INFO", about),
+        task("KERNEL_AICORE", number=number, **about_task),
+        row("COMPUTE_TASK_INFO", name, number, 8, None, "AI_CORE", kind, **more),
     )
 
 
-def call(name: str, *, ts: int, dur: int, connection: int, kind: int = 10000, **values: Any) -> Row:
+def call(name: str, *, ts: int, dur: int, connection: int, kind: int = 10000, **more: Any) -> Row:
     """A call of CANN."""
-    usual = {
-        "startNs": ts,
-        "endNs": ts + dur,
-        "type": kind,
-        "globalTid": PID << 32 | TID,
-        "connectionId": connection,
-        "name": name,
-    }
-    return Row("CANN_API", usual | values)
+    return row("CANN_API", ts, ts + dur, kind, THREAD, connection, name, **more)
 
 
-def event(name: str, *, ts: int, dur: int, kind: int = 50001, **values: Any) -> Row:
+def event(name: str, *, ts: int, dur: int, kind: int = 50001, **more: Any) -> Row:
     """An event of PyTorch, whose times are texts."""
-    usual = {
-        "startNs": str(START_NS + ts),
-        "endNs": str(START_NS + ts + dur),
-        "globalTid": PID << 32 | TID,
-        "name": name,
-        "type": kind,
-    }
-    return Row("PYTORCH_API", usual | values)
+    begin, end = str(START_NS + ts), str(START_NS + ts + dur)
+    return row("PYTORCH_API", begin, end, THREAD, **{"name": name, "type": kind} | more)
 
 
 def operation(
@@ -148,90 +111,41 @@ def operation(
     Args:
         parts: the name, start, duration and partner of each of its parts.
     """
-    whole = {
-        "opName": name,
-        "startNs": ts,
-        "endNs": ts + dur,
-        "connectionId": 1000 + op,
-        "groupName": "group",
-        "opId": op,
-        "dataType": 4,
-        "algType": "MESH-RING",
-        "count": 1024,
-        "opType": "hcom_allReduce_",
-        "deviceId": 0,
-    }
-    rows = [Row("COMMUNICATION_OP", whole)]
-    for place, (kind, start, length, partner) in enumerate(parts):
+    connection, kind = 1000 + op, ("MESH-RING", 1024, "hcom_allReduce_", 0)
+    whole = (name, ts, ts + dur, connection, "group", op, None, None, 4, *kind)
+    rows = [row("COMMUNICATION_OP", *whole)]
+    for place, (called, start, length, partner) in enumerate(parts):
         number = 10_000 * op + place
-        about = {
-            "name": name,
-            "globalTaskId": number,
-            "taskType": kind,
-            "planeId": place,
-            "groupName": "group",
-            "srcRank": 0,
-            "dstRank": partner,
-            "transportType": 0,
-            "size": 4096,
-            "dataType": 4,
-            "linkType": 1,
-            "opId": op,
-        }
-        rows += [
-            task("SDMA", ts=start, dur=length, number=number, connection=1000 + op, streamId=4),
-            Row("COMMUNICATION_TASK_INFO", about),
-        ]
+        about = (name, number, called, place, "group", None, None, 0, partner, 0, 4096, 4, 1, op)
+        own = {"number": number, "connection": connection, "streamId": 4}
+        rows += [task("SDMA", ts=start, dur=length, **own), row("COMMUNICATION_TASK_INFO", *about)]
     return rows
 
 
-def write(path: Path, *rows: Row, rank: int | None = 0, then: Iterable[Statement] = ()) -> Path:
+def write(path: Path, *rows: Row, rank: int | None = 0, then: Iterable[str] = ()) -> Path:
     """Writes a database with all tables of COLUMNS, after these statements."""
     path.parent.mkdir(parents=True, exist_ok=True)
     strings: dict[str, int] = {}
-    about = [
-        *(
-            Row(table, {"id": k, "name": v})
-            for table, names in _ENUMS.items()
-            for k, v in names.items()
-        ),
-        Row("META_DATA", {"name": "SCHEMA_VERSION", "value": "1.2.0"}),
-        Row("NPU_INFO", {"id": 0, "name": "Ascend910B"}),
-    ]
-    if rank is not None:
-        about.append(Row("RANK_DEVICE_MAP", {"rankId": rank, "deviceId": 0}))
+    of_rank = [] if rank is None else [row("RANK_DEVICE_MAP", rank, 0)]
     with closing(sqlite3.connect(":memory:")) as con:
         for table, columns in COLUMNS.items():
-            declared = (_declared(table, column) for column in columns.split())
-            con.execute(f"CREATE TABLE {table} ({', '.join(declared)})")
-        for row in (*about, *rows):
-            _insert(con, row, strings)
-        con.executemany(
-            "INSERT INTO STRING_IDS VALUES (?, ?)", [(n, text) for text, n in strings.items()]
-        )
+            con.execute(f"CREATE TABLE {table} ({', '.join(columns.split())})")
+        for table, values in (*_USUAL, *of_rank, *rows):
+            cells = [_cell(table, column, given, strings) for column, given in values.items()]
+            marks = ", ".join("?" * len(cells))
+            con.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", cells)
+        texts = [(number, text) for text, number in strings.items()]
+        con.executemany("INSERT INTO STRING_IDS VALUES (?, ?)", texts)
         for one in then:
-            con.execute(*([one] if isinstance(one, str) else one))
+            con.execute(one)
         con.commit()
         path.write_bytes(con.serialize())
     return path
 
 
-def _declared(table: str, column: str) -> str:
-    is_text = (table, column) in _TEXTS | _DECLARED_TEXT or table.startswith("ENUM_")
-    return f'"{column}" {"TEXT" if is_text and column != "id" else "INTEGER"}'
-
-
-def _insert(con: sqlite3.Connection, row: Row, strings: dict[str, int]) -> None:
-    values = {column: _value(row, column, given, strings) for column, given in row.values.items()}
-    names = ", ".join(f'"{name}"' for name in values)
-    marks = ", ".join("?" * len(values))
-    con.execute(f"INSERT INTO {row.table} ({names}) VALUES ({marks})", [*values.values()])
-
-
-def _value(row: Row, column: str, given: Any, strings: dict[str, int]) -> Any:
+def _cell(table: str, column: str, given: Any, strings: dict[str, int]) -> Any:
     if column in _TIMES:
         return START_NS + given if isinstance(given, int) else given
-    is_named = row.table.startswith("ENUM_") or row.table in ("META_DATA", "NPU_INFO")
-    if isinstance(given, str) and not is_named:
+    if isinstance(given, str) and table not in _WORDS:
         return strings.setdefault(given, len(strings) + 1)
     return given

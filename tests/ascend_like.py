@@ -1,6 +1,6 @@
 """Traces as Ascend's profiler writes them in text form, in words.
 
-`write(folder, node(ts=0, dur=5, connection=1), task("RmsNorm", ts=9, dur=5, connection=1))` is the
+`write(folder, call(ts=0, dur=5, connection=1), task("RmsNorm", ts=9, dur=5, connection=1))` is the
 output folder of one rank. Times are ns since `BASE_NS`; the files have them as text in us.
 """
 
@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+import traceql
 
 BASE_NS = 1_790_857_026_000_000_000  # Unix time
 EAGER = 4294967295
@@ -23,21 +25,18 @@ def us(ns: int) -> str:
     return f"{(BASE_NS + ns) // 1000}.{(BASE_NS + ns) % 1000:03}"
 
 
-def complete(process: str, tid: Any, name: str, *, ts: int, dur: float, **more: Any) -> Event:
-    return {
-        "ph": "X",
-        "name": name,
-        "pid": _PIDS[process],
-        "tid": tid,
-        "ts": us(ts),
-        "dur": dur / 1000,
-        **more,
-    }
+def values(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in trace.select(sql).rows()]
+
+
+def _complete(process: str, tid: Any, name: str, ts: int, dur: float, **more: Any) -> Event:
+    place = {"ph": "X", "name": name, "pid": _PIDS[process], "tid": tid}
+    return place | {"ts": us(ts), "dur": dur / 1000} | more
 
 
 def operator(name: str, *, ts: int, dur: int, cat: str = "cpu_op") -> Event:
     args = {"Sequence number": -1, "Fwd thread id": 0}
-    return complete(PYTHON, HOST_THREAD, name, ts=ts, dur=dur, cat=cat, args=args)
+    return _complete(PYTHON, HOST_THREAD, name, ts, dur, cat=cat, args=args)
 
 
 def call(
@@ -50,7 +49,7 @@ def call(
     tid: int = HOST_THREAD,
 ) -> Event:
     args = {"Thread Id": tid, "level": level, "connection_id": connection}
-    return complete(CANN, tid, name, ts=ts, dur=dur, args=args)
+    return _complete(CANN, tid, name, ts, dur, args=args)
 
 
 def task(
@@ -65,14 +64,9 @@ def task(
     number: int = 0,
     **args: Any,
 ) -> Event:
-    known = {
-        "Model Id": model,
-        "Task Type": kind,
-        "Physic Stream Id": stream,
-        "Task Id": number,
-        "connection_id": connection,
-    }
-    return complete(HARDWARE, stream, name, ts=ts, dur=dur, args=known | args)
+    known = {"Model Id": model, "Task Type": kind, "Physic Stream Id": stream, "Task Id": number}
+    args = known | {"connection_id": connection} | args
+    return _complete(HARDWARE, stream, name, ts, dur, args=args)
 
 
 def operation(
@@ -80,60 +74,43 @@ def operation(
 ) -> Event:
     """A whole operation of communication."""
     known = {"connection_id": connection, "data_type": "BFP16", "alg_type": "MESH", "count": 4096}
-    return complete(HCCL, thread, name, ts=ts, dur=dur, args=known | args)
+    return _complete(HCCL, thread, name, ts, dur, args=known | args)
 
 
 def part(
-    name: str,
-    *,
-    ts: int,
-    dur: float,
-    peer: int,
-    plane: int = 0,
-    thread: int = 0,
-    transport: str = "SDMA",
+    name: str, *, ts: int, dur: float, peer: int, plane: int = 0, transport: str = "SDMA"
 ) -> Event:
-    """A task on a plane of the group with this thread."""
+    """A task on a plane of the group."""
     args = {"src rank": 0, "dst rank": peer, "transport type": transport, "size(Byte)": 64}
-    return complete(HCCL, thread + 1 + plane, name, ts=ts, dur=dur, args=args)
+    return _complete(HCCL, 1 + plane, name, ts, dur, args=args)
 
 
 def overlap(name: str, *, ts: int, dur: int) -> Event:
-    return complete(OVERLAP, 0, name, ts=ts, dur=dur)
+    return _complete(OVERLAP, 0, name, ts, dur)
 
 
 def frequency(mhz: int, *, ts: int) -> Event:
-    pid = _PIDS[FREQUENCY]
-    event = {"ph": "C", "name": "AI Core Freq", "pid": pid, "tid": 0, "ts": us(ts)}
+    event = {"ph": "C", "name": "AI Core Freq", "pid": _PIDS[FREQUENCY], "tid": 0, "ts": us(ts)}
     return event | {"args": {"MHz": mhz}}
 
 
 def named(events: Iterable[Event], label: str = "NPU 3") -> list[Event]:
     """The events, with the names of the tracks that they are on, as at the end of a file."""
     listed = list(events)
-    found: list[Event] = []
+    found: list[tuple[str, int, int, dict[str, str]]] = []
     for process, pid in _PIDS.items():
         tids = sorted({e["tid"] for e in listed if e["pid"] == pid and isinstance(e["tid"], int)})
         if tids:
-            found.append(_name("process_name", pid, 0, {"name": process}))
             on_host = process in (PYTHON, CANN)
-            found.append(_name("process_labels", pid, 0, {"labels": "CPU" if on_host else label}))
-        groups = [t for t in tids if t % 100 == 0]
+            found.append(("process_name", pid, 0, {"name": process}))
+            found.append(("process_labels", pid, 0, {"labels": "CPU" if on_host else label}))
         for tid in tids:
+            name = f"Stream {tid}" if process == HARDWARE else f"Thread {tid}"
             if process == HCCL:
-                name = (
-                    f"Group {groups.index(tid)} Communication"
-                    if tid in groups
-                    else f"Plane {tid % 100 - 1}"
-                )
-            else:
-                name = f"Stream {tid}" if process == HARDWARE else f"Thread {tid}"
-            found.append(_name("thread_name", pid, tid, {"name": name}))
-    return listed + found
-
-
-def _name(kind: str, pid: int, tid: int, args: Mapping[str, str]) -> Event:
-    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": args}
+                name = f"Plane {tid - 1}" if tid else "Group 0 Communication"
+            found.append(("thread_name", pid, tid, {"name": name}))
+    keys = ("name", "pid", "tid", "args")
+    return listed + [{"ph": "M"} | dict(zip(keys, one, strict=True)) for one in found]
 
 
 def write(

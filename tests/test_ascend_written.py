@@ -4,29 +4,23 @@ import json
 from pathlib import Path
 from typing import Any
 
+import ascend_db_like
 import ascend_like
 import pytest
-from ascend_like import call, frequency, operation, operator, overlap, part, task
+from ascend_like import call, frequency, operation, operator, overlap, part, task, values
 
 import traceql
 from traceql.present.ui.trace_file import trace_processor_input
-from traceql.readers.formats.ascend.read import Device, read_ascend
-
-DIALECT_ROWS = "SELECT DISTINCT dialect, format, reader FROM trace"
-
-
-def loaded(path: Path, target: Path) -> traceql.Trace:
-    traceql.load(path, target)
-    return traceql.Trace(target)
-
-
-def values(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in trace.select(sql).rows()]
 
 
 def written(folder: Path, *events: ascend_like.Event, **more: Any) -> Path:
     ascend_like.write(folder / "in" / "w_1_2_ascend_pt", *events, **more)
     return folder / "in"
+
+
+def loaded(folder: Path, *events: ascend_like.Event, **more: Any) -> traceql.Trace:
+    traceql.load(written(folder, *events, **more), folder / "run.duckdb")
+    return traceql.Trace(folder / "run.duckdb")
 
 
 ONE = (
@@ -51,31 +45,21 @@ ONE = (
 )
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> traceql.Trace:
-    folder = tmp_path_factory.mktemp("ascend")
-    return loaded(written(folder, *ONE), folder / "run.duckdb")
-
-
 @pytest.mark.slow
-def test_a_folder_of_a_rank_is_recognised(one: traceql.Trace) -> None:
-    assert values(one, DIALECT_ROWS) == [("ascend", "ascend json", "ascend")]
-    assert values(one, "SELECT check_name FROM ledger WHERE ok IS FALSE") == []
-
-
-@pytest.mark.slow
-def test_waiting_is_what_no_plane_moves(one: traceql.Trace) -> None:
+def test_waiting_is_what_no_plane_moves_and_a_wait_for_an_event_is_a_dependency(
+    tmp_path: Path,
+) -> None:
     columns = "op, wait_ns, transfer_ns, wait_source, late_place, group_size, bytes"
-    assert values(one, f"SELECT {columns} FROM collective") == [
-        ("all_reduce", 750, 250, "planes", 2, 4, 4096 * 2)
-    ]
-    (peer,) = one.run("comm.peers").rows()
-    assert (peer["late_place"], peer["operations"], peer["longest_ns"]) == (2, 1, 700)
-
-
-def test_a_wait_for_an_event_is_a_dependency(one: traceql.Trace) -> None:
-    found = values(one, "SELECT dur, cause FROM gap ORDER BY ts")
-    assert found == [(500, "dependency"), (200, "launch")]
+    with loaded(tmp_path, *ONE) as one:
+        files = values(one, "SELECT DISTINCT dialect, format, reader FROM trace")
+        assert files == [("ascend", "ascend json", "ascend")]
+        assert values(one, "SELECT check_name FROM ledger WHERE ok IS FALSE") == []
+        waits = values(one, f"SELECT {columns} FROM collective")
+        assert waits == [("all_reduce", 750, 250, "planes", 2, 4, 4096 * 2)]
+        (peer,) = one.run("comm.peers").rows()
+        assert (peer["late_place"], peer["operations"], peer["longest_ns"]) == (2, 1, 700)
+        gaps = values(one, "SELECT dur, cause FROM gap ORDER BY ts")
+        assert gaps == [(500, "dependency"), (200, "launch")]
 
 
 @pytest.mark.slow
@@ -85,7 +69,7 @@ def test_an_operation_over_rdma_has_no_wait_time(tmp_path: Path) -> None:
         part("RDMASend", ts=10, dur=20, peer=1, transport="RDMA"),
         part("Memcpy", ts=40, dur=20, peer=2),
     ]
-    with loaded(written(tmp_path, *rdma), tmp_path / "run.duckdb") as trace:
+    with loaded(tmp_path, *rdma) as trace:
         found = values(trace, "SELECT wait_ns, wait_source, group_size FROM collective")
     assert found == [(None, None, 16)]
 
@@ -93,23 +77,19 @@ def test_an_operation_over_rdma_has_no_wait_time(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_ranks_of_a_folder_are_matched_if_all_are_there(tmp_path: Path) -> None:
     """Both ranks of two: the late one's arrival counts, not the planes."""
-    document: dict[str, Any] = {
-        "step1": {"p2p": {}, "collective": {"hcom_allReduce__1_0_1@77": {}}}
-    }
+    document: Any = {"step1": {"p2p": {}, "collective": {"hcom_allReduce__1_0_1@77": {}}}}
     for rank, begun in ((0, 1000), (1, 1600)):
-        events = (
+        ascend_like.write(
+            tmp_path / "in" / f"r{rank}_ascend_pt",
             task("aclnnAdd_AddAiCore_Add", ts=0, dur=100),
             operation("hcom_allReduce__1_0_1", ts=begun, dur=2000 - begun, rank_size=2),
             part("Memcpy", ts=1900, dur=50, peer=1 - rank),
-        )
-        ascend_like.write(
-            tmp_path / "in" / f"r{rank}_ascend_pt",
-            *events,
             rank=str(rank),
             distributed={"rank": rank, "world_size": 2},
             files={"communication.json": json.dumps(document)},
         )
-    with loaded(tmp_path / "in", tmp_path / "run.duckdb") as trace:
+    traceql.load(tmp_path / "in", tmp_path / "run.duckdb")
+    with traceql.Trace(tmp_path / "run.duckdb") as trace:
         found = values(trace, "SELECT rank, wait_ns, wait_source FROM collective ORDER BY rank")
         ranks = values(trace, "SELECT rank, world_size FROM trace ORDER BY rank")
     assert found == [(0, 600, "ranks"), (1, 0, "ranks")]
@@ -117,7 +97,7 @@ def test_ranks_of_a_folder_are_matched_if_all_are_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_level_0_has_steps_by_operators_and_says_what_is_missing(tmp_path: Path) -> None:
+def test_level_0_has_steps_by_operators_and_reports_what_is_missing(tmp_path: Path) -> None:
     arrow = {"name": "torch_to_npu", "cat": "async_npu", "id": 7, "bp": "e"}
     start = {"ph": "s", "pid": 100, "tid": ascend_like.HOST_THREAD, "ts": ascend_like.us(20)}
     finish = {"ph": "f", "pid": 3201, "tid": 2, "ts": ascend_like.us(500)}
@@ -128,56 +108,43 @@ def test_level_0_has_steps_by_operators_and_says_what_is_missing(tmp_path: Path)
         task("Add1", ts=500, dur=100),
         arrow | finish,
     )
-    with loaded(written(tmp_path, *events, rank=-1), tmp_path / "run.duckdb") as trace:
-        assert values(trace, "SELECT step_id, launch_id, category FROM kernel") == [
-            (0, None, "elementwise")
-        ]
-        assert values(trace, "SELECT ok FROM ledger WHERE check_name = 'calls of CANN'") == [
-            (None,)
-        ]
-        assert values(trace, "SELECT rank FROM trace") == [(0,)]
+    with loaded(tmp_path, *events, rank=-1) as trace:
+        kernels = values(trace, "SELECT rank, step_id, launch_id, category FROM kernel")
+        assert kernels == [(0, 0, None, "elementwise")]
+        checks = values(trace, "SELECT ok FROM ledger WHERE check_name = 'calls of CANN'")
+        assert checks == [(None,)]
 
 
 @pytest.mark.slow
-def test_kernel_details_tell_the_type_where_the_name_does_not(tmp_path: Path) -> None:
+def test_kernel_details_have_the_type_that_the_name_does_not_have(tmp_path: Path) -> None:
     head = "Name,Type,Accelerator Core,Start Time(us),Duration(us),Block Num,Input Shapes"
     row = f'custom_17,MatMulV3,AI_CORE,{ascend_like.us(100)}\t,0.1,24,"""8,16;16,4"""'
     other = f"other,Add,AI_CORE,{ascend_like.us(999)}\t,0.1,1,N/A"
     files = {"kernel_details.csv": "\n".join([head, row, other, "damaged"])}
     events = (task("custom_17", ts=100, dur=100), task("custom_17", ts=300, dur=100))
-    with loaded(written(tmp_path, *events, files=files), tmp_path / "run.duckdb") as trace:
+    with loaded(tmp_path, *events, files=files) as trace:
         args = values(trace, "SELECT args ->> ['Type', 'Block Dim', 'Input Shapes'] FROM slice")
         categories = values(trace, "SELECT DISTINCT category FROM kernel")
-        check = values(
-            trace, "SELECT value, total, ok FROM ledger WHERE check_name = 'kernel_details.csv'"
-        )
+        sql = "SELECT value, total, ok FROM ledger WHERE check_name = 'kernel_details.csv'"
+        check = values(trace, sql)
     assert args == [(["MatMulV3", "24", "8,16;16,4"],), ([None, None, None],)]
-    assert categories == [("gemm",)]
-    assert check == [(1, 3, None)]
+    assert (categories, check) == ([("gemm",)], [(1, 3, None)])
 
 
 @pytest.mark.slow
-def test_the_text_form_is_read_where_a_db_is_beside_it(tmp_path: Path) -> None:
-    folder = written(tmp_path, task("Add", ts=0, dur=5))
-    (folder / "w_1_2_ascend_pt/ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler_0.db").touch()
-    with loaded(folder, tmp_path / "run.duckdb") as trace:
-        found = values(trace, "SELECT ok FROM ledger WHERE check_name = 'other traces of the rank'")
-    assert found == [(None,)]
-
-
-@pytest.mark.slow
-def test_tasks_of_unknown_types_are_told_and_kept(tmp_path: Path) -> None:
+def test_tasks_of_unknown_types_and_other_traces_are_reported(tmp_path: Path) -> None:
+    """The text form is read where a db is beside it; a task of an unknown type is no kernel."""
     events = (
         task("aclnnMm_MatMulCommon_MatMulV2", ts=100, dur=100),
         task("WaitAll", ts=250, dur=400, kind="NOTIFY_WAIT_SQE"),
         task("Dance", ts=700, dur=100, kind="QUANTUM_CORE"),
     )
-    with loaded(written(tmp_path, *events), tmp_path / "run.duckdb") as trace:
-        assert values(
-            trace,
-            "SELECT value, total, ok, contains(note, '''QUANTUM_CORE'' 1') FROM ledger "
-            "WHERE check_name = 'tasks of unknown type'",
-        ) == [(1, 3, False, True)]
+    sql = """
+        SELECT value, total, ok, contains(note, '''QUANTUM_CORE'' 1') FROM ledger
+        WHERE check_name IN ('tasks of unknown type', 'other traces of the rank') ORDER BY ALL
+    """
+    with loaded(tmp_path, *events, files={"ascend_pytorch_profiler_0.db": ""}) as trace:
+        assert values(trace, sql) == [(0, 1, None, False), (1, 3, False, True)]
         assert values(trace, "SELECT dur FROM slice WHERE name = 'Dance'") == [(100,)]
         assert values(trace, "SELECT name FROM kernel") == [("aclnnMm_MatMulCommon_MatMulV2",)]
 
@@ -206,45 +173,69 @@ def two_devices(folder: Path) -> Path:
 @pytest.mark.slow
 def test_devices_of_one_file_are_ranks_of_their_own(tmp_path: Path) -> None:
     two_devices(tmp_path / "in")
-    with loaded(tmp_path / "in", tmp_path / "run.duckdb") as trace_of_both:
-        found = values(
-            trace_of_both,
-            "SELECT rank, device, stream, COUNT(*), SUM(dur), COUNT(launch_id) FROM kernel "
-            "GROUP BY ALL ORDER BY rank",
-        )
-        calls = values(trace_of_both, "SELECT rank, tid FROM launch ORDER BY rank")
-        gaps = values(trace_of_both, "SELECT rank, dur FROM gap")
-        failed = values(trace_of_both, "SELECT check_name FROM ledger WHERE ok IS FALSE")
-        told = values(
-            trace_of_both, "SELECT value FROM ledger WHERE check_name = 'devices in the file'"
-        )
-        together = values(
-            trace_of_both,
-            "SELECT rank, value, total, ok FROM ledger WHERE check_name = 'kernels of all devices'",
-        )
-        fed = [b"".join(trace_processor_input(trace_of_both, rank) or ()) for rank in (0, 1)]
-    assert found == [(0, 3, 2, 1, 100, 1), (1, 4, 2, 2, 600, 1)]
-    assert calls == [(0, 101), (1, 102)]
-    assert gaps == [(1, 300)]
-    assert (failed, told) == ([], [(2,), (2,)])
-    assert together == [(1, 3, 3, True)]  # with the last of them
+    traceql.load(tmp_path / "in", tmp_path / "run.duckdb")
+    kernels = """
+        SELECT rank, device, stream, COUNT(*), SUM(dur), COUNT(launch_id) FROM kernel
+        GROUP BY ALL ORDER BY rank
+    """
+    checks = """
+        SELECT check_name, rank, value, total, ok FROM ledger WHERE ok IS FALSE
+        OR check_name IN ('devices in the file', 'kernels of all devices') ORDER BY ALL
+    """
+    with traceql.Trace(tmp_path / "run.duckdb") as both:
+        assert values(both, kernels) == [(0, 3, 2, 1, 100, 1), (1, 4, 2, 2, 600, 1)]
+        assert values(both, "SELECT rank, tid FROM launch ORDER BY 1") == [(0, 101), (1, 102)]
+        assert values(both, "SELECT rank, dur FROM gap") == [(1, 300)]
+        assert values(both, checks) == [
+            *(("devices in the file", rank, 2, 2, None) for rank in (0, 1)),
+            ("kernels of all devices", 1, 3, 3, True),  # with the last of them
+        ]
+        fed = [b"".join(trace_processor_input(both, rank) or ()) for rank in (0, 1)]
     assert [text.count(b"AddAiCore") for text in fed] == [0, 2]
 
 
-def test_a_kernel_that_no_device_has_fails_the_ledger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = Device.kept
+def loaded_db(folder: Path, *rows: ascend_db_like.Row) -> traceql.Trace:
+    path = ascend_db_like.write(folder / "ascend_pytorch_profiler_0.db", *rows)
+    traceql.load(path, folder / "run.duckdb")
+    return traceql.open(folder / "run.duckdb")
 
-    def without_the_last(part: Device, batches: Any) -> Any:
-        for events in whole(part, batches):
-            yield [event for event in events if ascend_like.us(720) not in bytes(event.ts).decode()]
 
-    monkeypatch.setattr(Device, "kept", without_the_last)
-    *_, last = read_ascend(two_devices(tmp_path), trace_processor=None)
-    (row,) = [
-        row
-        for row in last.tables["load_check"].to_pylist()
-        if row["check_name"] == "kernels of all devices"
-    ]
-    assert (row["value"], row["total"], row["ok"]) == (2, 3, False)
+@pytest.mark.slow
+@pytest.mark.parametrize(("wait_ns", "cause"), [(80, "dependency"), (1, "launch")])
+def test_waits_on_the_device_decide_alone(wait_ns: int, cause: str, tmp_path: Path) -> None:
+    """The host requested a wait before the second kernel, which need not have lasted."""
+    rows = (
+        ascend_db_like.call("launch", ts=0, dur=2, connection=7),
+        ascend_db_like.call("aclrtStreamWaitEvent", ts=3, dur=2, connection=6, kind=5000),
+        ascend_db_like.call("launch", ts=6, dur=2, connection=8),
+        *ascend_db_like.computed("Add", "Add", ts=20, dur=10, number=1, connection=7),
+        ascend_db_like.task("EVENT_WAIT", ts=30, dur=wait_ns, number=3, streamId=5),
+        *ascend_db_like.computed("Mm", "Mm", ts=120, dur=10, number=2, connection=8, streamId=5),
+    )
+    with loaded_db(tmp_path, *rows) as trace:
+        assert values(trace, "SELECT ts, dur, cause FROM gap") == [(30, 90, cause)]
+
+
+@pytest.mark.slow
+def test_what_the_host_did_in_a_gap_is_that_of_the_thread_of_the_operator(tmp_path: Path) -> None:
+    """torch_npu's queue is emptied by another thread, which waits in between."""
+    queue = {"globalTid": ascend_db_like.PID << 32 | 102}
+    rows = (
+        ascend_db_like.event("aten::add", ts=0, dur=20, connectionId=1),
+        ascend_db_like.event("aten::sort", ts=30, dur=60),
+        ascend_db_like.event("aten::mm", ts=90, dur=10, connectionId=2),
+        ascend_db_like.row("CONNECTION_IDS", 1, 7),
+        ascend_db_like.row("CONNECTION_IDS", 2, 8),
+        ascend_db_like.event("Dequeue@add", ts=5, dur=110, kind=50002, **queue),
+        ascend_db_like.call("launch", ts=10, dur=5, connection=7, **queue),
+        ascend_db_like.call("wait", ts=16, dur=90, connection=6, **queue),
+        ascend_db_like.call("launch", ts=110, dur=5, connection=8, **queue),
+        *ascend_db_like.computed("Add", "Add", ts=20, dur=10, number=1, connection=7),
+        *ascend_db_like.computed("MatMulV2", "MatMulV2", ts=120, dur=10, number=2, connection=8),
+    )
+    with loaded_db(tmp_path, *rows) as trace:
+        assert values(trace, "SELECT ts, dur, cause FROM gap") == [(30, 90, "host")]
+        longest = [(row["doing"], row["self_ns"]) for row in trace.run("idle.gap")]
+        (most, *_) = trace.run("idle.host").rows()
+    assert longest == [("aten::sort", 60), ("(no event recorded)", 20), ("aten::mm", 10)]
+    assert (most["doing"], most["idle_ns"]) == ("aten::sort", 60)

@@ -1,6 +1,6 @@
 """The reader of Ascend profiles in text form: trace_view.json of torch_npu, msprof_*.json."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +29,6 @@ def _feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[byt
     return perfetto_feed(path, base_ns, metadata)
 
 
-def _traces_of_folder(folder: Path) -> Sequence[Path]:
-    return traces_of_folder(folder)
-
-
 READER = Reader(
     name="ascend",
     format="ascend json",
@@ -42,5 +38,5 @@ READER = Reader(
     read=_read,
     feed=_feed,
     is_superseded=is_superseded,
-    traces_of_folder=_traces_of_folder,
+    traces_of_folder=traces_of_folder,
 )

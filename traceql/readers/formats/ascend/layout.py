@@ -40,13 +40,12 @@ def traces_of_folder(folder: Path) -> Sequence[Path]:
 
 def is_superseded(path: Path) -> bool:
     """Whether a file of a folder is one of those beside the trace that traces_of_folder chose."""
-    if path.parent.name in OUTPUTS:
-        return True  # traces_of_folder has chosen one
-    return path.name.startswith(("profiler_info", "profiler_metadata"))
+    is_beside = path.name.startswith(("profiler_info", "profiler_metadata"))
+    return path.parent.name in OUTPUTS or is_beside
 
 
 def is_slice(path: Path) -> bool:
-    """Whether a file is a part of a timeline that msprof cut, by its name."""
+    """Whether a file is a part of a timeline that msprof cut."""
     return path.match(_SLICES)
 
 
@@ -54,8 +53,7 @@ def others_beside(path: Path) -> list[Path]:
     """The traces beside the one that is read: of another form, or of another export."""
     if path.parent.name not in OUTPUTS:
         return []
-    found = {p for pattern in _TRACES for p in path.parent.glob(pattern)}
-    return sorted(found - {path})
+    return sorted({p for pattern in _TRACES for p in path.parent.glob(pattern)} - {path})
 
 
 def _is_rank(folder: Path) -> bool:
@@ -63,43 +61,33 @@ def _is_rank(folder: Path) -> bool:
 
 
 def _trace_of_rank(folder: Path) -> Path:
-    if trace := _trace_in(folder):
-        return trace
-    if slices := [path for output in _outputs(folder) for path in output.glob(_SLICES)]:
-        raise TraceNotFound(
-            f"{folder}: msprof cut the timeline into slices (msprof_slice_*.json, "
-            f"{len(slices)} of them here), each a part of the rank; {WHOLE_AGAIN}"
-        )
-    if tables := [path for output in _outputs(folder) for path in output.glob("*.csv")]:
-        raise TraceNotFound(
-            f"{folder}: its {len(tables)} CSV tables are sums and lists beside an Ascend profile, "
-            "without its timeline; load the trace_view.json or ascend_pytorch_profiler*.db of the "
-            "rank, or analyse it again with the export types Text or Db"
-        )
-    if any(True for pattern in _RECORDED for _ in folder.glob(pattern)):
-        raise TraceNotFound(
-            f"{folder}: recorded, but not analysed; call "
-            "torch_npu.profiler.profiler.analyse on it, and load it again"
-        )
-    raise TraceNotFound(
-        f"{folder}: an Ascend profile without trace_view.json or ascend_pytorch_profiler*.db; "
-        "analyse it again with the export types Text or Db"
-    )
-
-
-def _trace_in(folder: Path) -> Path | None:
-    """The trace of the folder of a rank, or of its folder with the output."""
-    return next((trace for output in _outputs(folder) if (trace := _chosen(output))), None)
-
-
-def _outputs(folder: Path) -> list[Path]:
-    """The folders with output, the best one first: torch_npu leaves that of msprof deeper."""
-    if folder.name in OUTPUTS:
-        return [folder]
+    # The best output first: torch_npu leaves that of msprof deeper.
     deeper = sorted(path / OUTPUTS[1] for path in folder.glob("PROF_*"))
-    return [path for path in (*(folder / name for name in OUTPUTS), *deeper) if path.is_dir()]
-
-
-def _chosen(output: Path) -> Path | None:
-    found = (path for pattern in _TRACES for path in sorted(output.glob(pattern)))
-    return next((path for path in found if path.is_file()), None)
+    places = (*(folder / name for name in OUTPUTS), *deeper)
+    outputs = [folder] if folder.name in OUTPUTS else [path for path in places if path.is_dir()]
+    traces = (path for at in outputs for pattern in _TRACES for path in sorted(at.glob(pattern)))
+    if trace := next(filter(Path.is_file, traces), None):
+        return trace
+    slices, tables = (sum(len([*at.glob(p)]) for at in outputs) for p in (_SLICES, "*.csv"))
+    if slices:
+        reason = (
+            "msprof cut the timeline into slices (msprof_slice_*.json, "
+            f"{slices} of them here), each a part of the rank; {WHOLE_AGAIN}"
+        )
+    elif tables:
+        reason = (
+            f"its {tables} CSV tables are sums and lists beside an Ascend profile, without its "
+            "timeline; load the trace_view.json or ascend_pytorch_profiler*.db of the rank, or "
+            "analyse it again with the export types Text or Db"
+        )
+    elif any(True for pattern in _RECORDED for _ in folder.glob(pattern)):
+        reason = (
+            "recorded, but not analysed; call torch_npu.profiler.profiler.analyse on it, and load "
+            "it again"
+        )
+    else:
+        reason = (
+            "an Ascend profile without trace_view.json or ascend_pytorch_profiler*.db; analyse it "
+            "again with the export types Text or Db"
+        )
+    raise TraceNotFound(f"{folder}: {reason}")

@@ -1,6 +1,6 @@
 """Reads a trace of Ascend in text form, with the files beside it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,8 +13,6 @@ from traceql.readers import feed
 from traceql.readers.arguments import int64_column, whole_numbers
 from traceql.readers.asked_nesting import nesting
 from traceql.readers.dialects.ascend.vocabulary import Category, Metadata
-from traceql.readers.flows import Flows
-from traceql.readers.formats.ascend import side_rows
 from traceql.readers.formats.ascend.job import (
     Statement,
     job_statements,
@@ -36,9 +34,7 @@ from traceql.readers.scratch import Scratch, scratch_database
 from traceql.readers.tables import FLOW, JSON, NAME, TraceTables
 from traceql.readers.tracks import Track, track_table
 
-_COUNTER = "C"
 _MEMORY_BYTES = 2 << 30
-Kept = Callable[[Iterable[list[Event]]], Iterator[list[Event]]]
 
 
 def read_ascend(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTables]:
@@ -56,10 +52,10 @@ def read_ascend(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTa
     for device in devices:
         with _opened(path, device) as file:
             loaded += file.activities()
-            said: list[Statement] = [("devices in the file", len(devices), len(devices), None, "")]
+            more: list[Statement] = [("devices in the file", len(devices), len(devices), None, "")]
             if device is devices[-1]:
-                said.append(("kernels of all devices", loaded, total, loaded == total, ""))
-            yield file.tables(trace_processor, said)
+                more.append(("kernels of all devices", loaded, total, loaded == total, ""))
+            yield file.tables(trace_processor, more)
 
 
 def perfetto_feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:
@@ -110,8 +106,14 @@ def _opened(path: Path, device: Device | None) -> Iterator["_File"]:
             f"{path}: one of the slices that msprof cut the timeline of a rank into; {WHOLE_AGAIN}"
         )
     counters: list[Event] = []
-    kept: Kept = device.kept if device else iter
-    parsed = kineto_events(path, kept=lambda batches: _without_counters(kept(batches), counters))
+
+    def kept(batches: Iterable[list[Event]]) -> Iterator[list[Event]]:
+        """Sets the samples of counters apart."""
+        for events in device.kept(batches) if device else batches:
+            counters.extend(event for event in events if event.ph == "C")
+            yield [event for event in events if event.ph != "C"]
+
+    parsed = kineto_events(path, kept=kept)
     if not len(parsed.slices):
         raise TraceCorrupt(
             f"{path}: has no events: nothing ran while it was recorded, or it was not analysed to "
@@ -123,18 +125,9 @@ def _opened(path: Path, device: Device | None) -> Iterator["_File"]:
             f"{path}: {odd:,} of {len(ts):,} events have a time that is not after 1970; the file "
             "is damaged: analyse the recording again with torch_npu.profiler.profiler.analyse"
         )
-    files = SideFiles(path, device=device.number if device else None)
     with scratch_database(None, _MEMORY_BYTES, 1) as scratch:
+        files = SideFiles(path, device=device.number if device else None)
         yield _File(path, scratch, parsed, files, counters)
-
-
-def _without_counters(
-    batches: Iterable[list[Event]], counters: list[Event]
-) -> Iterator[list[Event]]:
-    """All events but the samples of counters, which are added to a list."""
-    for events in batches:
-        counters += [event for event in events if event.ph == _COUNTER]
-        yield [event for event in events if event.ph != _COUNTER]
 
 
 class _File:
@@ -146,22 +139,27 @@ class _File:
         scratch: Scratch,
         parsed: KinetoEvents,
         files: SideFiles,
-        counters: Sequence[Event],
+        counters: list[Event],
     ) -> None:
         self._path, self._scratch, self._parsed, self._files = path, scratch, parsed, files
         self._tracks = list(parsed.tracks)
-        slices, columns = parsed.slices, parsed.columns.slices
-        phases = {phase: n for phase, n in parsed.columns.phases.items() if phase != COMPLETE}
+        slices, columns, flows = parsed.slices, parsed.columns.slices, parsed.flows
         events = {"index": np.arange(len(slices)), "ts": slices.ts, "dur": slices.dur}
         events |= {"counted_dur": columns.counted_dur, "track": slices.track}
         events |= {"cat": columns.cat, "name": columns.name, "args": columns.args.storage}
         self._create("parsed", events)
-        self._create("arrow_end", _arrow_ends(parsed.flows))
         self._create("counter_event", self._counter_events(counters))
         self._create("track", _track_columns(self._tracks))
+        ends = {"place": np.arange(len(flows.kind)), "arrow": flows.number}
+        ends |= {"track": flows.ends.track, "ts": flows.ends.ts}
+        for at, column in ((0, "phase"), (2, "kind")):
+            texts = pa.array([str(kind[at] or "") for kind in flows.kinds], pa.large_string())
+            ends[column] = texts.take(pa.array(flows.kind))
+        self._create("arrow_end", ends)
+        phases = {phase: n for phase, n in parsed.columns.phases.items() if phase != COMPLETE}
         self._create("phase_count", {"phase": [*phases], "events": pa.array(phases.values())})
-        for name, rows in side_rows.TABLES.items():
-            self._create(name, rows(files))
+        scratch.create("side_row", files.rows())
+        scratch.create("operation", [files.operations()])
         set_variables(scratch, categories=[category.value for category in Category])
         run_common(scratch, "text")
         self._run("trace_view.sql")
@@ -204,19 +202,14 @@ class _File:
     def tables(
         self, trace_processor: Path | None, statements: Iterable[Statement] = ()
     ) -> TraceTables:
-        """The tables of the contract. Args: statements: those that are not about this part."""
+        """The tables of the contract, with statements that are not about this part."""
         parsed, scratch, metadata = self._parsed, self._scratch, dict(self._files.metadata)
-        nested = nesting(
-            parsed.slices, parsed.flows, parsed.tracks, trace_processor=trace_processor
-        )
-        index = np.arange(len(parsed.slices))
+        slices, flows, tracks = parsed.slices, parsed.flows, parsed.tracks
+        nested = nesting(slices, flows, tracks, trace_processor=trace_processor)
+        index = np.arange(len(slices))
         self._create("nested", {"index": index, "parent": nested.parent, "depth": nested.depth})
-        set_variables(
-            scratch,
-            device=metadata.get(Metadata.DEVICE, 0),
-            files_track=len(self._tracks),
-            side_cells=side_rows.sample_cells(self._files),
-        )
+        device, files_track = metadata.get(Metadata.DEVICE, 0), len(self._tracks)
+        set_variables(scratch, device=device, files_track=files_track)
         self._run("trace_view_tables.sql")
         ((largest, samples),) = scratch.rows(
             "SELECT MAX(GREATEST(ranks, peer + 1)), (SELECT COUNT(*) FROM side_sample) FROM event"
@@ -229,7 +222,7 @@ class _File:
         state(scratch, job_statements(self._path, metadata, self._files.damaged))
         made = ("slice", "activity", "counter", "count", "load_check")
         tables = {name: conforming(scratch.arrow(f"FROM {name}"), name) for name in made}
-        of_json = remark_table(remarks(parsed.columns, parsed.slices, parsed.flows, nested))
+        of_json = remark_table(remarks(parsed.columns, slices, flows, nested))
         tables |= {
             "flow": pa.table([nested.slice_out, nested.slice_in], schema=FLOW),
             "instant": instant_table(parsed),
@@ -238,7 +231,7 @@ class _File:
         }
         return TraceTables(tables, metadata)
 
-    def _counter_events(self, events: Sequence[Event]) -> dict[str, Any]:
+    def _counter_events(self, events: list[Event]) -> dict[str, Any]:
         """The samples as columns; a process that has nothing else gets a track of its own."""
         track_of: dict[object, int] = {}
         for number, track in enumerate(self._tracks):
@@ -247,12 +240,13 @@ class _File:
             if event.pid not in track_of:
                 track_of[event.pid] = len(self._tracks)
                 self._tracks.append(Track(event.pid, None))
+        args = [bytes(event.args).decode() for event in events]
         return {
             "place": np.arange(len(events)),
             "name": pa.array([str(event.name) for event in events], pa.large_string()),
             "ts": times(events),
             "track": np.array([track_of[event.pid] for event in events], np.int64),
-            "args": pa.array([bytes(event.args).decode() for event in events], pa.large_string()),
+            "args": pa.array(args, pa.large_string()),
         }
 
     def _create(self, table: str, columns: Mapping[str, Any]) -> None:
@@ -262,18 +256,7 @@ class _File:
         self._scratch.run(Path(__file__).with_name(script))
 
 
-def _arrow_ends(flows: Flows) -> dict[str, Any]:
-    """The ends of arrows as columns."""
-    texts = [[str(kind[at] or "") for kind in flows.kinds] for at in (0, 2)]
-    code = pa.array(flows.kind)
-    phase, kind = (pa.array(values, pa.large_string()).take(code) for values in texts)
-    return {"place": np.arange(len(code)), "arrow": flows.number, "phase": phase, "kind": kind} | {
-        "track": flows.ends.track,
-        "ts": flows.ends.ts,
-    }
-
-
-def _track_columns(tracks: Sequence[Track]) -> dict[str, Any]:
+def _track_columns(tracks: list[Track]) -> dict[str, Any]:
     """The tracks as columns: names, and numbers where the file has them."""
     table = track_table(tracks)
     return {name: table[name] for name in ("track", "pid", "tid")} | {

@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 from traceql.errors import TraceCorrupt
@@ -11,7 +11,6 @@ from traceql.readers.unpacked import pieces
 
 _PIECE_BYTES = 1 << 18
 _END_PIECES = 4  # at the start and at the end of a file
-_FIRST_BYTES = 1 << 12
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
 # Microseconds of Unix time. No other profiler writes them as text.
 _TIME = re.compile(rb'"ts"\s*:\s*(?P<quote>"?)-?[0-9]{16}(\.[0-9]+)?"?')
@@ -39,38 +38,24 @@ def is_graph_dump(path: Path) -> bool:
 
 
 def _is_ascend(path: Path) -> bool:
-    starts = (piece.lstrip(_BLANKS) for piece in pieces(path, _FIRST_BYTES))
+    starts = (piece.lstrip(_BLANKS) for piece in pieces(path, 1 << 12))
     first = next(filter(None, starts), b"")[:1]
-    if first not in (b"[", b"{"):
-        return False
-    if is_slice(path):
-        return True
+    if first not in (b"[", b"{") or is_slice(path):
+        return first in (b"[", b"{")
     head = _head(path)
     if first == b"{" and (_WRAPPED not in head or _OF_PYTORCH in head):
         return False
-    if _DUMP.search(head):
-        return True
-    if path.parent.name in OUTPUTS and path.name.startswith("trace_view.json"):
+    is_output = path.parent.name in OUTPUTS and path.name.startswith("trace_view.json")
+    if is_output or _DUMP.search(head):
         return True
     time = _TIME.search(head)
     if not time or _WORDS.search(head):
         return time is not None
-    return _has_words(path) if time["quote"] else bool(_WORDS.search(_end(path)))
+    parts = pieces(path, _PIECE_BYTES)
+    if time["quote"]:  # only then the whole file, which takes too long for those of others
+        return any(_WORDS.search(last[-64:] + piece) for last, piece in pairwise(parts))
+    return _WORDS.search(b"".join(deque(parts, maxlen=_END_PIECES))) is not None
 
 
 def _head(path: Path) -> bytes:
     return b"".join(islice(pieces(path, _PIECE_BYTES), _END_PIECES))
-
-
-def _end(path: Path) -> bytes:
-    return b"".join(deque(pieces(path, _PIECE_BYTES), maxlen=_END_PIECES))
-
-
-def _has_words(path: Path) -> bool:
-    """Looks at the whole file if need be, which takes too long for files that others wrote."""
-    last = b""
-    for piece in pieces(path, _PIECE_BYTES):
-        if _WORDS.search(last[-64:] + piece):
-            return True
-        last = piece
-    return False

@@ -1,16 +1,19 @@
-"""What the files beside a trace tell: the rank, versions, groups, and who made the kernels.
+"""The files beside a trace: the rank, versions, groups, rows of tables, operations.
 
-A file that is absent says nothing, and so does one that is damaged; the latter is noted.
+A file that is absent counts as empty, and so does one that is damaged; the latter is noted.
 """
 
 import csv
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
 from traceql.readers.dialects.ascend.vocabulary import MOST_RANKS, Metadata
@@ -25,6 +28,12 @@ _RANK_OF_FOLDER = re.compile(r"(?:^|[_\-.])rank[_\-]?([0-9]{1,9})(?=[^0-9]|$)", 
 _DEVICE_COLUMNS = (("memory_record.csv", "Device Type"), ("npu_module_mem.csv", "Device"))
 _DEVICE = re.compile(r"NPU:?\s*([0-9]{1,6})")
 _OF_DEVICE = ("Device_id", "Device Type", "Device")
+_TABLES = ("kernel_details.csv", "memory_record.csv", "npu_module_mem.csv", "step_trace_time.csv")
+_TEXT, _NUMBER = pa.large_string(), pa.float64()
+_ROWS = pa.schema({"file": _TEXT, "place": pa.int64(), "cells": pa.map_(_TEXT, _TEXT)})
+_OPERATIONS = pa.schema(
+    {"name": _TEXT, "communicator": _TEXT, "elapse_ms": _NUMBER, "transit_ms": _NUMBER}
+)
 Row = Mapping[str, str]
 
 
@@ -33,9 +42,9 @@ class SideFiles:
 
     Args:
         export: text or db, the form of the trace.
-        stated: what the trace itself says of what profiler_metadata.json has.
-        device: the only device to read the rows of, where one trace is of several; then the files
-            do not tell the rank.
+        stated: values of profiler_metadata.json that the trace itself has.
+        device: the only device to read the rows of, where one trace is of several; then the rank is
+            not that of the files.
 
     Attributes:
         damaged: a sentence for each file that could not be used.
@@ -54,73 +63,57 @@ class SideFiles:
         self._rank_folder = trace.parent.parent if trace.parent.name in OUTPUTS else trace.parent
         self.damaged: list[str] = []
 
-    def rows(self, name: str) -> Sequence[Row]:
-        """The rows of a CSV file beside the trace; cells without the tab that ends times.
+    def rows(self) -> Iterator[pa.Table]:
+        """The rows of all CSV tables in batches; each cell by the name of its column."""
+        yield _ROWS.empty_table()
+        for file in _TABLES:
+            rows = enumerate(self._rows(file))
+            while batch := [(file, place, [*row.items()]) for place, row in islice(rows, 1 << 12)]:
+                yield pa.table([*zip(*batch, strict=True)], schema=_ROWS)
 
-        Programs of some locales save it with semicolons, and with commas in numbers.
-        """
-        text = self._text(self._output / name)
-        header = text.partition("\n")[0]
-        is_local = header.count(";") > header.count(",")
-        try:
-            read = csv.DictReader(StringIO(text), strict=True, delimiter=";" if is_local else ",")
-            cells = (
-                {
-                    key.strip(): _cell(cell or "", is_local=is_local)
-                    for key, cell in row.items()
-                    if key is not None
-                }
-                for row in read
-                if None not in row
-            )
-            return [row for row in cells if self._only is None or self._is_of_device(row)]
-        except csv.Error as error:
-            self._note(f"{name}: {error}")
-            return []
-
-    def _is_of_device(self, row: Row) -> bool:
-        """Whether a row is of the only device; so are those that tell none."""
-        cells = (row.get(column, "").removeprefix("NPU").lstrip(": ") for column in _OF_DEVICE)
-        return all(not cell.isdecimal() or int(cell) == self._only for cell in cells)
-
-    def _note(self, reason: str) -> None:
-        """Notes once why a file could not be used."""
-        if reason not in self.damaged:
-            self.damaged.append(reason)
-
-    def document(self, name: str) -> Mapping[str, Any]:
-        """A JSON object beside the trace."""
-        return self._document(self._output / name)
+    def operations(self) -> pa.Table:
+        """The operations in communication.json, each with its communicator; a missing time is 0."""
+        rows = [
+            {"name": name, "communicator": communicator}
+            | {"elapse_ms": _ms(content, "Elapse"), "transit_ms": _ms(content, "Transit")}
+            for step in self._document(self._output / "communication.json").values()
+            for kind in _object(step).values()
+            for called, content in _object(kind).items()
+            for name, _, communicator in [called.partition("@")]
+            if isinstance(content, dict) and name != "Total Op Info"
+        ]
+        return pa.Table.from_pylist(rows, _OPERATIONS)
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
         """What is known of the rank, by `Metadata`; what is unknown has no key."""
-        args = self._metadata.get("distributed_args")
-        layout = args if isinstance(args, dict) else {}
-        rank, source = self._rank_and_source(layout)
+        layout = _object(self._metadata.get("distributed_args"))
+        level = _object(_object(self._info.get("config")).get("experimental_config"))
+        rank, source = next(self._ranks(layout), (None, "order of files"))
         known = {
             Metadata.EXPORT: self._export,
             Metadata.RANK: rank,
             Metadata.WORLD_SIZE: _number(layout.get("world_size")),
             Metadata.RANK_SOURCE: source,
             Metadata.DEVICE: self._device,
-            Metadata.GROUPS: self._groups,
+            Metadata.GROUPS: [*self._groups()],
             Metadata.LAYOUT: layout,
             Metadata.TORCH_NPU: self._info.get("torch_npu_version"),
             Metadata.CANN: self._info.get("cann_version"),
-            Metadata.LEVEL: self._level,
+            Metadata.LEVEL: str(level.get("_profiler_level") or "") or None,
         }
         return {key.value: value for key, value in known.items() if value not in (None, {}, [])}
 
-    def _rank_and_source(self, layout: Mapping[str, Any]) -> tuple[int | None, str]:
+    def _ranks(self, layout: Mapping[str, Any]) -> Iterator[tuple[int | None, str]]:
+        """The rank by the place that states it, the most reliable one first."""
         if self._only is not None:
-            return None, "order of devices"
+            yield None, "order of devices"
         if (rank := _number(self._info.get("rank_id"))) is not None:
-            return rank, "profiler_info"
+            yield rank, "profiler_info"
         if (rank := _number(layout.get("rank"))) is not None:
-            return rank, "profiler_metadata.json"
-        named = _RANK_OF_FOLDER.search(self._rank_folder.name)
-        return (int(named[1]), "name of the folder") if named else (None, "order of files")
+            yield rank, "profiler_metadata.json"
+        if named := _RANK_OF_FOLDER.search(self._rank_folder.name):
+            yield int(named[1]), "name of the folder"
 
     @cached_property
     def _info(self) -> Mapping[str, Any]:
@@ -131,65 +124,84 @@ class SideFiles:
     def _metadata(self) -> Mapping[str, Any]:
         return {**self._document(self._rank_folder / "profiler_metadata.json"), **self._stated}
 
-    @property
-    def _level(self) -> str | None:
-        config = self._info.get("config")
-        settings = config.get("experimental_config") if isinstance(config, dict) else None
-        level = settings.get("_profiler_level") if isinstance(settings, dict) else None
-        return str(level) if level else None
-
-    @property
-    def _groups(self) -> list[dict[str, Any]]:
-        listed = self._metadata.get("parallel_group_info")
-        return [
-            {
-                Metadata.GROUP_NAME.value: key,
-                Metadata.GROUP_DESCRIPTION.value: str(group.get("group_name") or ""),
-                Metadata.GROUP_RANKS.value: group["global_ranks"],
-            }
-            for key, group in (listed.items() if isinstance(listed, dict) else ())
-            if isinstance(group, dict) and is_ranks(group.get("global_ranks"))
-        ]
+    def _groups(self) -> Iterator[dict[str, Any]]:
+        for key, group in _object(self._metadata.get("parallel_group_info")).items():
+            if is_ranks(ranks := _object(group).get("global_ranks")):
+                yield {
+                    Metadata.GROUP_NAME.value: key,
+                    Metadata.GROUP_DESCRIPTION.value: str(group.get("group_name") or ""),
+                    Metadata.GROUP_RANKS.value: ranks,
+                }
 
     @cached_property
     def _device(self) -> int | None:
         """The number of the NPU, if the files name one and only one."""
-        if self._only is not None:
-            return self._only
-        named = {
-            found[1]
-            for file, column in _DEVICE_COLUMNS
-            for row in self.rows(file)
-            if (found := _DEVICE.fullmatch(row.get(column, "")))
-        }
-        return int(named.pop()) if len(named) == 1 else None
+        cells = (row.get(name, "") for file, name in _DEVICE_COLUMNS for row in self._rows(file))
+        named = {found[1] for cell in cells if (found := _DEVICE.fullmatch(cell))}
+        return int(named.pop()) if self._only is None and len(named) == 1 else self._only
+
+    def _rows(self, name: str) -> Sequence[Row]:
+        """The rows of a CSV file beside the trace; cells without the tab that ends times.
+
+        Programs of some locales save it with semicolons, and with commas in numbers.
+        """
+        text = self._text(self._output / name)
+        header = text.partition("\n")[0]
+        is_local = header.count(";") > header.count(",")
+        read = csv.DictReader(StringIO(text), strict=True, delimiter=";" if is_local else ",")
+        try:
+            rows = [
+                {k.strip(): _cell(cell or "", is_local=is_local) for k, cell in row.items()}
+                for row in read
+                if None not in row  # there are more cells than columns
+            ]
+        except csv.Error as error:
+            self._note(f"{name}: {error}")
+            return []
+        return [row for row in rows if self._only is None or self._is_of_device(row)]
+
+    def _is_of_device(self, row: Row) -> bool:
+        """Whether a row is of the only device; so are those that name none."""
+        cells = (row.get(column, "").removeprefix("NPU").lstrip(": ") for column in _OF_DEVICE)
+        return all(not cell.isdecimal() or int(cell) == self._only for cell in cells)
 
     def _document(self, path: Path) -> Mapping[str, Any]:
-        text = self._text(path)
         try:
-            found = json.loads(repaired_json((text or "{}").encode()))
+            found = json.loads(repaired_json((self._text(path) or "{}").encode()))
         except (ValueError, RecursionError):
             self._note(f"{path.name}: damaged JSON")
             return {}
         if not isinstance(found, dict):
             self._note(f"{path.name}: no JSON object")
-            return {}
-        return found
+        return _object(found)
 
     def _text(self, path: Path) -> str:
         """The content of a file, or of the same file compressed; empty if there is none."""
         for candidate in (path, path.with_name(f"{path.name}.gz")):
             if candidate.is_file():
                 try:
-                    content = b"".join(pieces(candidate, 1 << 20))
-                    return content.decode("utf-8-sig")
+                    return b"".join(pieces(candidate, 1 << 20)).decode("utf-8-sig")
                 except UnicodeDecodeError:
                     self._note(f"{candidate.name}: damaged, or no UTF-8")
-                    return ""
                 except (OSError, TraceCorrupt) as error:
                     self._note(f"{candidate.name}: {error}")
-                    return ""
+                return ""
         return ""
+
+    def _note(self, reason: str) -> None:
+        """Notes once why a file could not be used."""
+        if reason not in self.damaged:
+            self.damaged.append(reason)
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    """A JSON object; an empty one in place of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def _ms(operation: Mapping[str, Any], what: str) -> float:
+    ms = _object(operation.get("Communication Time Info")).get(f"{what} Time(ms)")
+    return float(ms) if isinstance(ms, int | float) else 0.0
 
 
 def _cell(text: str, *, is_local: bool) -> str:

@@ -1,7 +1,49 @@
 -- noqa: disable=AM04
 -- What the events of a trace_view.json are, with the rows of the files beside it that belong to them.
 --
--- Inputs, all made by read.py: parsed, track, arrow_end, counter_event; kernel_detail, operation, sample, step_sum.
+-- Inputs, all made by read.py: parsed, track, arrow_end, counter_event; side_row (cells of CSV files), operation.
+
+-- Microseconds in nanoseconds, exactly, and numbers: NULL if a cell is neither.
+CREATE MACRO ns_of_us(cell) AS CASE
+    WHEN abs(TRY_CAST(cell AS DECIMAL(38, 9))) < 4611686018427387 THEN CAST(TRY_CAST(cell AS DECIMAL(38, 9)) * 1000 AS BIGINT)
+END;
+CREATE MACRO number_of(cell) AS CASE WHEN isfinite(TRY_CAST(cell AS DOUBLE)) THEN TRY_CAST(cell AS DOUBLE) END;
+
+-- Rows of kernel_details.csv, whose columns have other names in other versions; `members` are arguments as JSON without braces.
+CREATE MACRO detail(name, cell) AS CASE
+    WHEN cell NOT IN ('', 'N/A') THEN '"' || name || '": '
+        || IF(regexp_full_match(cell, '\d{1,18}'), CAST(CAST(cell AS BIGINT) AS VARCHAR), CAST(to_json(trim(cell, '"')) AS VARCHAR))
+END;
+CREATE TABLE kernel_detail AS
+SELECT
+    place, ns_of_us(COALESCE(cells['Start Time(us)'], cells['Start Time'])) AS start_ns, COALESCE(cells['Name'], '') AS name,
+    concat_ws(
+        ', ', detail('Type', cells['Type']), detail('Accelerator Core', cells['Accelerator Core']),
+        COALESCE(detail('Block Dim', cells['Block Num']), detail('Block Dim', cells['Block Dim'])),
+        detail('Input Shapes', cells['Input Shapes']), detail('Input Data Types', cells['Input Data Types']),
+        detail('Output Shapes', cells['Output Shapes']), detail('Output Data Types', cells['Output Data Types'])
+    ) AS members
+FROM side_row WHERE file = 'kernel_details.csv';
+
+-- Cells of the other files: memory in use, and the profiler's sums of each step, whose time is that of the step.
+CREATE TABLE cell AS
+SELECT *, file = 'step_trace_time.csv' AS is_step, entry.key AS name, entry.value AS cell
+FROM (
+    SELECT *, UNNEST(map_entries(cells)) AS entry, generate_subscripts(map_keys(cells), 1) AS number
+    FROM side_row WHERE file <> 'kernel_details.csv'
+)
+WHERE IF(is_step, name NOT IN ('Device_id', 'Step'), ends_with(name, '(MB)'));
+CREATE TABLE sample AS
+SELECT
+    row_number() OVER (ORDER BY file, place, number) AS place, IF(is_step, 'us', 'MB') AS unit,
+    concat_ws(' ', file, IF(is_step, NULL, COALESCE(NULLIF(cells['Component'], ''), 'memory')), regexp_replace(name, '\(MB\)$', '')) AS name,
+    IF(is_step, NULL, ns_of_us(cells['Timestamp(us)'])) AS ts, TRY_CAST(trunc(number_of(cells['Step'])) AS BIGINT) AS step,
+    number_of(cell) AS value
+FROM cell WHERE number_of(cell) IS NOT NULL AND (is_step OR ns_of_us(cells['Timestamp(us)']) IS NOT NULL);
+-- The sums of the only step of the file, us.
+CREATE TABLE step_sum AS
+SELECT name, number_of(cell) AS us FROM cell
+WHERE is_step AND number_of(cell) IS NOT NULL AND (SELECT MAX(place) FROM cell WHERE is_step) = 0;
 
 CREATE MACRO is_group(thread) AS thread LIKE 'Group%' OR thread LIKE '%Communication';
 CREATE MACRO is_event_task(type) AS regexp_full_match(type, 'EVENT_(RECORD|WAIT)(_SQE)?|(MEM|CAPTURE)_(WAIT|WRITE|RECORD)\w*');
@@ -13,21 +55,15 @@ CREATE MACRO category_of(process, thread, given, name, type) AS CASE
         WHEN is_event_task(type) OR is_event_task(name) THEN 'npu_event'
         ELSE 'npu_task'
     END
-    WHEN process = 'CANN' THEN CASE lower(type)
-        WHEN 'acl' THEN 'cann_acl'
-        WHEN 'model' THEN 'cann_model'
-        WHEN 'node' THEN 'cann_node'
-        WHEN 'runtime' THEN 'cann_runtime'
-        WHEN 'hccl' THEN 'cann_communication'
-        WHEN 'communication' THEN 'cann_communication'
-        WHEN 'mstx' THEN 'mstx'
+    WHEN process = 'CANN' THEN CASE
+        WHEN lower(type) IN ('acl', 'model', 'node', 'runtime', 'communication') THEN 'cann_' || lower(type)
+        WHEN lower(type) = 'hccl' THEN 'cann_communication'
+        WHEN lower(type) = 'mstx' THEN 'mstx'
         ELSE 'cann'
     END
-    WHEN process IN ('HCCL', 'Communication') THEN
-        IF(
-            is_group(thread) OR (starts_with(name, 'hcom_') AND NOT starts_with(thread, 'Plane')), 'communication',
-            'communication_task'
-        )
+    WHEN process IN ('HCCL', 'Communication') THEN IF(
+        is_group(thread) OR (starts_with(name, 'hcom_') AND NOT starts_with(thread, 'Plane')), 'communication', 'communication_task'
+    )
     WHEN process = 'Overlap Analysis' THEN 'overlap_analysis'
     WHEN given = 'cpu_op' AND is_annotation(name) THEN 'user_annotation'
     WHEN list_contains(getvariable('categories'), given) THEN given

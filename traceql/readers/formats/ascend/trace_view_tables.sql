@@ -1,36 +1,43 @@
+-- noqa: disable=AL05
 -- The tables of the contract, after the events have parents: nested (index, parent, depth).
 
--- The last event of a track that begins at a time, of a set of them, and what encloses it, the innermost first.
-CREATE VIEW arrow_begin AS
-SELECT kind, arrow, arg_max(track, place) AS track, arg_max(ts, place) AS ts
-FROM arrow_end WHERE phase = 's' GROUP BY kind, arrow;
+-- The events in which arrows to activities begin, of which several at one time count as the last one. Of arrows of CANN, from calls to
+-- tasks whose number no call has: the innermost call. Of those of PyTorch: the innermost operator of a library (`aten::mm`), else the
+-- innermost one.
+CREATE TABLE origin AS
+WITH RECURSIVE caller AS (
+    SELECT 'HostToDevice' AS kind, index, track, ts, dur, connection FROM event WHERE process = 'CANN' AND connection IS NOT NULL
+    UNION ALL
+    SELECT 'async_npu', index, track, ts, dur, NULL FROM event WHERE category = 'cpu_op'
+),
+begun AS (SELECT kind, track, ts, arg_max(index, {'shortest': -dur, 'index': index}) AS caller FROM caller GROUP BY ALL),
 
--- Tasks whose number no call has get that of the call in which their arrow begins.
-CREATE TABLE arrow_connection AS
-WITH RECURSIVE calls AS (SELECT * FROM event WHERE process = 'CANN' AND connection IS NOT NULL),
-
-alone AS (
-    SELECT track, ts, MAX(index) AS index
-    FROM event WHERE is_activity AND (connection IS NULL OR connection NOT IN (SELECT connection FROM calls))
-    GROUP BY track, ts
+task AS (
+    SELECT kind, track, ts, MAX(index) AS index FROM event CROSS JOIN (VALUES ('HostToDevice'), ('async_npu')) AS arrow (kind)
+    WHERE is_activity
+        AND (kind = 'async_npu' OR connection IS NULL OR connection NOT IN (SELECT connection FROM caller WHERE connection IS NOT NULL))
+    GROUP BY ALL
+),
+start AS (
+    SELECT kind, arrow, arg_max(track, place) AS track, arg_max(ts, place) AS ts FROM arrow_end WHERE phase = 's' GROUP BY ALL
 ),
 arrow AS (
-    SELECT alone.index, place, arrow_begin.track, arrow_begin.ts
-    FROM arrow_end INNER JOIN alone USING (track, ts) INNER JOIN arrow_begin USING (kind, arrow)
-    WHERE arrow_end.phase = 'f' AND kind = 'HostToDevice'
+    SELECT kind, place, task.index, start.track, start.ts
+    FROM arrow_end INNER JOIN task USING (kind, track, ts) INNER JOIN start USING (kind, arrow) WHERE phase = 'f'
 ),
-begun AS (SELECT track, ts, arg_max(index, {'shortest': -dur, 'index': index}) AS call FROM calls GROUP BY track, ts),
-
 around AS (
-    SELECT arrow.index, place, arrow.ts, call
-    FROM arrow ASOF JOIN begun ON arrow.track = begun.track AND arrow.ts >= begun.ts
+    SELECT arrow.kind, place, index, arrow.ts, caller, 0 AS step
+    FROM arrow ASOF JOIN begun ON arrow.kind = begun.kind AND arrow.track = begun.track AND arrow.ts >= begun.ts
     UNION ALL
-    SELECT around.index, place, around.ts, parent
-    FROM around INNER JOIN event ON event.index = around.call INNER JOIN nested ON nested.index = around.call
-    WHERE (event.ts + event.dur < around.ts OR event.connection IS NULL) AND parent IS NOT NULL
+    SELECT kind, place, around.index, ts, parent, step + 1
+    FROM around INNER JOIN nested ON nested.index = caller WHERE parent IS NOT NULL
+),
+innermost AS (
+    SELECT kind, place, around.index, arg_min(caller, {'is_part': kind = 'async_npu' AND NOT contains(called, '::'), 'step': step}) AS event
+    FROM around INNER JOIN event ON event.index = caller
+    WHERE event.ts + event.dur >= around.ts AND IF(kind = 'async_npu', category = 'cpu_op', connection IS NOT NULL) GROUP BY ALL
 )
-SELECT around.index, arg_max(event.connection, place) AS connection FROM around INNER JOIN event ON event.index = around.call
-WHERE event.ts + event.dur >= around.ts AND event.connection IS NOT NULL GROUP BY around.index;
+SELECT kind, index, arg_max(event, place) AS event, list(event) AS events FROM innermost GROUP BY ALL;
 
 -- The parts on planes that belong to an operation. The planes of a group have the numbers after that of its own thread; a part belongs
 -- to the operation of its group during which it began.
@@ -49,43 +56,19 @@ FROM event INNER JOIN plane USING (track) ASOF JOIN operation ON plane.thread = 
 INNER JOIN event AS whole ON whole.index = operation.index
 WHERE event.category = 'communication_task' AND event.ts <= whole.ts + whole.dur;
 
--- The operator in which an arrow to a task begins: the innermost one of a library (`aten::mm`), else the innermost one.
-CREATE TABLE issued AS
-WITH RECURSIVE finish AS (
-    SELECT place, arrow_begin.track, arrow_begin.ts, task.index FROM arrow_end
-    INNER JOIN (SELECT track, ts, MAX(index) AS index FROM event WHERE is_activity GROUP BY track, ts) AS task USING (track, ts)
-    INNER JOIN arrow_begin USING (kind, arrow) WHERE arrow_end.phase = 'f' AND kind = 'async_npu'
-),
-begun AS (
-    SELECT track, ts, arg_max(index, {'shortest': -dur, 'index': index}) AS operator FROM event WHERE category = 'cpu_op' GROUP BY track, ts
-),
-around AS (
-    SELECT finish.index, place, finish.ts, operator, 0 AS step
-    FROM finish ASOF JOIN begun ON finish.track = begun.track AND finish.ts >= begun.ts
-    UNION ALL
-    SELECT around.index, place, ts, parent, step + 1
-    FROM around INNER JOIN nested ON nested.index = operator WHERE parent IS NOT NULL
-),
-innermost AS (
-    SELECT around.index, place, arg_min(operator, {'is_part': NOT contains(called, '::'), 'step': step}) AS operator
-    FROM around INNER JOIN event ON event.index = operator WHERE category = 'cpu_op' AND event.ts + event.dur >= around.ts
-    GROUP BY around.index, place
-)
-SELECT index, arg_max(operator, place) AS operator, list(operator) AS operators FROM innermost GROUP BY index;
-
 CREATE VIEW slice AS
 WITH own AS (
-    SELECT event.index, COALESCE(arrow_connection.connection, event.connection) AS connection
-    FROM event LEFT JOIN arrow_connection USING (index)
+    SELECT event.index, COALESCE(call.connection, event.connection) AS connection FROM event
+    LEFT JOIN origin ON origin.index = event.index AND origin.kind = 'HostToDevice' LEFT JOIN event AS call ON call.index = origin.event
 )
 SELECT
     event.index, category AS cat, name, ts, dur, pid_number AS pid, tid_number AS tid, event.track, nested.parent, nested.depth,
-    COALESCE(issued.operator, operator.index) AS external_id,
+    COALESCE(origin.event, operator.index) AS external_id,
     IF(part.index IS NULL, own.connection, whole.connection) AS correlation, argument.args
 FROM event INNER JOIN track USING (track) INNER JOIN own USING (index) INNER JOIN argument USING (index) INNER JOIN nested USING (index)
-LEFT JOIN issued USING (index)
-LEFT JOIN (SELECT DISTINCT UNNEST(operators) AS index FROM issued) AS operator USING (index)
-LEFT JOIN part USING (index) LEFT JOIN own AS whole ON part.operation = whole.index ORDER BY index;
+LEFT JOIN origin ON origin.index = event.index AND origin.kind = 'async_npu'
+LEFT JOIN (SELECT DISTINCT UNNEST(events) AS index FROM origin WHERE kind = 'async_npu') AS operator ON operator.index = event.index
+LEFT JOIN part ON part.index = event.index LEFT JOIN own AS whole ON part.operation = whole.index ORDER BY event.index;
 
 -- Where activities ran: an operation of communication on the stream of its first task.
 CREATE VIEW activity AS
@@ -150,7 +133,7 @@ SELECT phase, '', events, 0 FROM phase_count
 UNION ALL
 SELECT 'counter', '', samples, 0
 FROM (
-    SELECT getvariable('side_cells') + COALESCE(SUM(len(list_filter(regexp_extract_all(args, '"([^"\\]*)"\s*:\s*-?[0-9]', 1), lambda key: key <> 'acc_id'))), 0) AS samples
+    SELECT (SELECT COUNT(*) FROM cell WHERE cell NOT IN ('', 'N/A')) + COALESCE(SUM(len(list_filter(regexp_extract_all(args, '"([^"\\]*)"\s*:\s*-?[0-9]', 1), lambda key: key <> 'acc_id'))), 0) AS samples
     FROM counter_event
 )
 WHERE samples > 0;

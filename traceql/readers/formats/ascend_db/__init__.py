@@ -6,43 +6,31 @@ from pathlib import Path
 from traceql.readers import relation_reader
 from traceql.readers.contract import Reader
 from traceql.readers.first_bytes import begins_like_sqlite
-from traceql.readers.formats.ascend_db.names import ANALYSIS, PROFILES, is_of_ascend
+from traceql.readers.formats.ascend_db.names import ANALYSIS, PROFILES, is_profile, is_summary
 
 _MODULE = "traceql.readers.formats.ascend_db.read"
 _SUFFIXES = (".db", ".db.gz")
-_MOST_PACKED_BYTES = 64 << 20  # to unpack into memory only for the names of the tables
-_FIRST_BYTES = 64 << 20  # to look for tables in, of a file that is named like those of others
+_MOST_BYTES = 64 << 20  # to unpack into memory, or to look for tables in, of any other file
 
 
 def _recognises(path: Path) -> bool:
-    """By the name, and else, as nothing but the tables tells SQLite files apart, by the tables."""
+    """By the name, and else, as nothing but the tables separates SQLite files, by the tables."""
     if not begins_like_sqlite(path):
         return False
     if PROFILES.search(path.name) or path.name == ANALYSIS:
         return True
-    from traceql.readers.sqlite_file import table_names
+    from traceql.readers.sqlite_file import created_tables, table_names
 
-    if path.name.endswith(".gz") and path.stat().st_size > _MOST_PACKED_BYTES:
-        most_bytes = None if path.name.endswith(_SUFFIXES) else _FIRST_BYTES
-        return _creates_tables_of_ascend(path, most_bytes)
-    return is_of_ascend(table_names(path))
-
-
-def _creates_tables_of_ascend(path: Path, most_bytes: int | None) -> bool:
-    """Whether a file too large to be unpacked into memory for that has the tables."""
-    from traceql.readers.sqlite_file import created_tables
-
+    if not path.name.endswith(".gz") or path.stat().st_size <= _MOST_BYTES:
+        tables = table_names(path)
+        return is_profile(tables) or is_summary(tables)
     found: set[str] = set()
+    most_bytes = None if path.name.endswith(_SUFFIXES) else _MOST_BYTES
     for name in created_tables(path, most_bytes=most_bytes):
         found.add(name)
-        if is_of_ascend(found):
+        if is_profile(found) or is_summary({name}):
             return True
     return False
-
-
-def _is_superseded(path: Path) -> bool:
-    """What the profiler made from a profile."""
-    return path.name == ANALYSIS
 
 
 READER = Reader(
@@ -56,5 +44,5 @@ READER = Reader(
     feed=partial(relation_reader.feed, _MODULE),
     runs_engine=False,
     opens_in_perfetto=False,
-    is_superseded=_is_superseded,
+    is_superseded=lambda path: path.name == ANALYSIS,  # which was made from a profile
 )

@@ -1,24 +1,15 @@
--- noqa: disable=AL05,AM04,AM07,CP02,CV06,RF01,ST11
+-- noqa: disable=AL05,AM04,AM07,CP02,CV06,RF01,RF05,ST11
 -- From the tables of a database to the relations of the contract.
 
 -- read.py makes input_column: how many cells of each column have a value, in the file and as they were read.
 CREATE VIEW input AS SELECT DISTINCT table_name, table_rows FROM input_column;
 CREATE TABLE step_sum AS
 SELECT place, COALESCE(step, '') AS step, name, us
-FROM (
-    SELECT
-        rowid AS place, step,
-        UNNEST([
-            'Computing', 'Communication(Not Overlapped)', 'Overlapped', 'Communication', 'Free', 'Stage', 'Bubble',
-            'Communication(Not Overlapped and Exclude Receive)', 'Preparing'
-        ]) AS name,
-        UNNEST([
-            computing, communication_not_overlapped, overlapped, communication, free, stage, bubble,
-            communication_not_overlapped_and_exclude_receive, preparing
-        ]) AS us
-    FROM StepTraceTime
-)
-WHERE us IS NOT NULL;
+FROM (SELECT rowid AS place, * FROM StepTraceTime) UNPIVOT (us FOR name IN (
+    computing AS 'Computing', communication_not_overlapped AS 'Communication(Not Overlapped)', overlapped AS 'Overlapped',
+    communication AS 'Communication', free AS 'Free', stage AS 'Stage', bubble AS 'Bubble',
+    communication_not_overlapped_and_exclude_receive AS 'Communication(Not Overlapped and Exclude Receive)', preparing AS 'Preparing'
+));
 CREATE TABLE analysed AS
 SELECT hccl_op_name AS name, CAST(round_even(elapse_time * 1000000, 0) AS BIGINT) AS ns
 FROM CommAnalyzerTime WHERE elapse_time IS NOT NULL AND hccl_op_name IS DISTINCT FROM 'Total Op Info';
@@ -272,7 +263,7 @@ SELECT kind, row, process, COALESCE(name, process) AS name, unit, ts, value
 FROM sampled WHERE is_time(ts) AND value IS NOT NULL
 UNION ALL
 -- The sums of each step, at its start, else at that of the profile.
-SELECT 17, place, 'step_trace_time', 'step_trace_time ' || name, 'us', COALESCE(span.ts, (SELECT MIN(ts) FROM event), 0), us
+SELECT 17, step_sum.rowid, 'step_trace_time', 'step_trace_time ' || name, 'us', COALESCE(span.ts, (SELECT MIN(ts) FROM event), 0), us
 FROM step_sum LEFT JOIN span USING (step);
 
 -- The tracks: those of slices, then those that points and counters have alone.

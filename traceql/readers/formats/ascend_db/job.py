@@ -1,4 +1,4 @@
-"""What a database and the files beside it say of the job: rank, device, versions, groups."""
+"""The rank of a database, its device, versions and groups, by it and by the files beside it."""
 
 import json
 from collections import defaultdict
@@ -14,7 +14,7 @@ from traceql.readers.formats.kineto.kineto_json import repaired_json
 from traceql.readers.sqlite_container import SqliteContainer
 
 _METADATA, _NPU, _MAP = "META_DATA", "NPU_INFO", "RANK_DEVICE_MAP"
-_OF_TORCH = "ascend_pytorch_profiler"
+_LAYOUT, _GROUPS = "distributed_args", "parallel_group_info"
 
 
 class Job:
@@ -22,29 +22,23 @@ class Job:
 
     Args:
         damaged: sentences about files beside it that could not be used.
-        largest_group: ranks of the largest communicator that operations ran in, if known.
+        largest: ranks of the largest communicator that operations ran in, if known.
 
     Attributes:
         metadata: by the keys of the dialect; what is unknown has no key.
     """
 
     def __init__(
-        self,
-        database: SqliteContainer,
-        path: Path,
-        damaged: Sequence[str],
-        largest_group: int | None,
+        self, database: SqliteContainer, path: Path, damaged: Sequence[str], largest: int | None
     ) -> None:
         self._database, self._path = database, path
-        self._asked: defaultdict[str, int] = defaultdict(int)  # texts that are there, by table
+        self._texts: defaultdict[str, int] = defaultdict(int)  # that are there, by table
         self._unknown: defaultdict[str, list[str]] = defaultdict(list)
         self._altered: defaultdict[str, list[str]] = defaultdict(list)
         self._version = self._text(_METADATA, "SCHEMA_VERSION", "SCHEMA_VERSION")
-        stated = {
-            name: self._document(name) for name in ("distributed_args", "parallel_group_info")
-        }
-        known = {name: value for name, value in stated.items() if value is not None}
-        files = SideFiles(path, export="db", stated=known)
+        documents = ((name, self._document(name)) for name in (_LAYOUT, _GROUPS))
+        stated = {name: found for name, found in documents if found is not None}
+        files = SideFiles(path, export="db", stated=stated)
         self._ranks = dict(self._stated_ranks(files.metadata))
         source, rank = next(iter(self._ranks.items()), ("order of files", None))
         device, name = self._device()
@@ -53,7 +47,7 @@ class Job:
             Metadata.RANK_SOURCE: source,
             Metadata.DEVICE: device,
             Metadata.DEVICE_NAME: name,
-            Metadata.LARGEST_GROUP: largest_group,
+            Metadata.LARGEST_GROUP: largest,
         }
         self.metadata = {str(key): value for key, value in found.items() if value is not None}
         self._damaged = [*files.damaged, *damaged]
@@ -66,30 +60,32 @@ class Job:
             listed = ", ".join(f"{rank} ({source})" for source, rank in self._ranks.items())
             yield "statements of the rank", agreeing, len(self._ranks), False, listed
         yield from job_statements(self._path, self.metadata, self._damaged)
+        note = "values that are not text, or damaged, and unknown; all that are read. They are"
         for table, odd in self._unknown.items():
-            note = "values that are not text, or damaged, and unknown; all that are read. They are"
-            total, listed = self._asked[table], ", ".join(odd)
-            yield f"values of {table}", len(odd), total, False, f"{note}: {listed}"
+            extra = f"{note}: {', '.join(odd)}"
+            yield f"values of {table}", len(odd), self._texts[table], False, extra
         for table, odd in self._altered.items():
-            name = f"texts of {table} that are not UTF-8"
-            yield name, len(odd), self._asked[table], None, ", ".join(odd)
+            check = f"texts of {table} that are not UTF-8"
+            yield check, len(odd), self._texts[table], None, ", ".join(odd)
         if self._version and not self._version.startswith("1."):
             yield "version of the tables", 0, 1, None, self._version[:20]
 
     def _stated_ranks(self, beside: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         """The rank by the place that states it, the most reliable one first."""
-        if len(ranks := self._distinct(_MAP, "rankId")) == 1 and _is_rank(ranks[0]):
-            yield _MAP, ranks[0]
+        mapped = self._distinct(_MAP, "rankId")
+        named = PROFILES.search(self._path.name)
+        is_named = named and named["number"] and named[1] == "ascend_pytorch_profiler"
         source, rank = beside.get(Metadata.RANK_SOURCE), beside.get(Metadata.RANK)
         by_folder = source == "name of the folder"
-        if rank is not None and not by_folder:
-            yield str(source), rank
-        named = PROFILES.search(self._path.name)
-        of_torch = named and named["number"] and self._path.name.startswith(_OF_TORCH)
-        if named and of_torch and _is_rank(number := int(named["number"][:20])):
-            yield "file name", number
-        if rank is not None and by_folder:
-            yield str(source), rank
+        for place, number in (
+            (_MAP, mapped[0] if len(mapped) == 1 else None),
+            (str(source), None if by_folder else rank),
+            ("file name", int(named["number"][:20]) if named and is_named else None),
+            (str(source), rank if by_folder else None),
+        ):
+            # -1, and the largest number of 32 bits, stand for none.
+            if type(number) is int and 0 <= number < MOST_RANKS:
+                yield place, number
 
     def _device(self) -> tuple[int | None, str | None]:
         """The number and the name of the only NPU of the file."""
@@ -124,15 +120,10 @@ class Job:
         value, content = next(iter(self._database.query(sql, (key,))), (None, None))
         if value is None:
             return None
-        self._asked[table] += 1
+        self._texts[table] += 1
         if not isinstance(value, str):
             self._unknown[table].append(called)
             return None
         if value.encode() != content:
             self._altered[table].append(called)
         return value
-
-
-def _is_rank(value: object) -> bool:
-    """-1, and the largest number of 32 bits, stand for none."""
-    return type(value) is int and 0 <= value < MOST_RANKS

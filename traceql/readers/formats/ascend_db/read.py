@@ -24,13 +24,6 @@ from traceql.util.text import identifier
 
 _SQL = Path(__file__).parent
 _ANEW = "analyse the recording again with torch_npu.profiler.profiler.analyse, or msprof --export"
-_SUMMARY = (
-    "is what was made from a profile, not a profile; load ascend_pytorch_profiler_*.db beside it"
-)
-_OTHER = (
-    "is no database of Ascend's profiler (no table STRING_IDS with texts, or none of its tables "
-    f"with events); {_ANEW}"
-)
 _TIMES = frozenset({"timestamp", "allocationTime", "releaseTime"})  # and all that end in Ns
 _TIME = (
     "CASE typeof({0}) WHEN 'integer' THEN {0} WHEN 'null' THEN NULL WHEN 'text' THEN CASE "
@@ -41,12 +34,10 @@ _FORMS = {
     pa.int64(): "CASE WHEN typeof({0}) = 'integer' THEN {0} END",
     pa.float64(): "CASE WHEN typeof({0}) IN ('integer', 'real') THEN CAST({0} AS REAL) END",
 }
-_OF_ANALYSIS = frozenset({"StepTraceTime", "CommAnalyzerTime"})
 # Tables that are read elsewhere, or that MindStudio Insight leaves in a database that it opened.
 _KNOWN = frozenset({"META_DATA", "RANK_DEVICE_MAP", "NPU_INFO", "HOST_INFO", "SESSION_TIME_INFO"})
 _OF_VIEWER = frozenset({"status_info", "connectionCats"})
 _LISTED = 20  # tables
-_COUNTED = ("table_name", "table_rows", "column_name", "type", "filled", "read")
 
 
 def prepare(path: Path, scratch: Scratch) -> None:
@@ -56,8 +47,16 @@ def prepare(path: Path, scratch: Scratch) -> None:
         TraceCorrupt: the file is damaged, has no events, or is another SQLite database.
     """
     with opened_sqlite(path, scratch.folder, anew=_ANEW, expression=_expression) as database:
+        if is_summary(database.tables) and not is_profile(database.tables):
+            raise NotATrace(
+                "is what was made from a profile, not a profile; load "
+                "ascend_pytorch_profiler_*.db beside it"
+            )
         if not is_profile(database.tables):
-            raise NotATrace(_SUMMARY if is_summary(database.tables) else _OTHER)
+            raise NotATrace(
+                "is no database of Ascend's profiler (no table STRING_IDS with texts, or none of "
+                f"its tables with events); {_ANEW}"
+            )
         scratch.run(_SQL / "inputs.sql")
         inputs = scratch.declared_tables()
         for table in inputs:
@@ -66,13 +65,19 @@ def prepare(path: Path, scratch: Scratch) -> None:
         damaged = _fill_analysis(path.with_name(ANALYSIS), scratch)
         run_common(scratch, "db")
         scratch.run(_SQL / "ascend_db.sql")
-        _require_events(database, scratch)
+        if not scratch.rows("SELECT 1 FROM event LIMIT 1"):
+            rows = sum(database.rows(table) for table in EVENTS.intersection(database.tables))
+            raise TraceCorrupt(
+                f"none of its {rows:,} rows with events has a time; {_ANEW}"
+                if rows
+                else "has no events: nothing ran while it was recorded, or it was not analysed to "
+                "the end"
+            )
         scratch.run(_SQL / "statements.sql")
         ((largest,),) = scratch.rows("FROM largest_group")
         job = Job(database, path, damaged, largest)
         state(scratch, job.statements())
-        state(scratch, _odd_texts(database, scratch))
-        state(scratch, _tables_not_loaded(database, {*_KNOWN, *_OF_VIEWER, *inputs}))
+        state(scratch, _statements(database, scratch, {*_KNOWN, *_OF_VIEWER, *inputs}))
     scratch.con.execute("INSERT INTO rank VALUES (0, $1)", [json.dumps(job.metadata)])
 
 
@@ -89,17 +94,16 @@ def _counted(database: SqliteContainer, scratch: Scratch, tables: Sequence[str])
     found = []
     declared = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = $1"
     for table in tables:
-        columns = database.columns(table)
-        present = [
-            (name, type_) for name, type_ in scratch.rows(declared, [table]) if name in columns
-        ]
-        counts = ", ".join(f"COUNT({identifier(name)})" for name, _ in present)
+        there = database.columns(table)
+        present = [column for column in scratch.rows(declared, [table]) if column[0] in there]
         if present:
+            counts = ", ".join(f"COUNT({identifier(name)})" for name, _ in present)
             sql = f"SELECT COUNT(*), {counts} FROM {identifier(table)}"
             (rows, *filled), (_, *read) = database.query(sql)[0], scratch.rows(sql)[0]
             for (name, type_), *cells in zip(present, filled, read, strict=True):
                 found.append((table, rows, name, type_, *cells))
-    return pa.table(dict(zip(_COUNTED, zip(*found, strict=True), strict=True)))
+    names = ("table_name", "table_rows", "column_name", "type", "filled", "read")
+    return pa.table(dict(zip(names, zip(*found, strict=True), strict=True)))
 
 
 def _fill_analysis(path: Path, scratch: Scratch) -> list[str]:
@@ -109,7 +113,7 @@ def _fill_analysis(path: Path, scratch: Scratch) -> list[str]:
     (folder := scratch.folder / "analysis").mkdir()
     try:
         with opened_sqlite(path, folder, expression=_expression) as analysis:
-            for table in _OF_ANALYSIS:
+            for table in ("StepTraceTime", "CommAnalyzerTime"):
                 scratch.fill(analysis, table)
     except (TraceCorrupt, OSError) as error:
         with suppress(duckdb.TransactionException):  # if no table was being filled
@@ -118,18 +122,10 @@ def _fill_analysis(path: Path, scratch: Scratch) -> list[str]:
     return []
 
 
-def _require_events(database: SqliteContainer, scratch: Scratch) -> None:
-    if scratch.rows("SELECT 1 FROM event LIMIT 1"):
-        return
-    if rows := sum(database.rows(table) for table in EVENTS.intersection(database.tables)):
-        raise TraceCorrupt(f"none of its {rows:,} rows with events has a time; {_ANEW}")
-    raise TraceCorrupt(
-        "has no events: nothing ran while it was recorded, or it was not analysed to the end"
-    )
-
-
-def _odd_texts(database: SqliteContainer, scratch: Scratch) -> Iterator[Statement]:
-    """Names that are not what the file has, or that it does not have."""
+def _statements(
+    database: SqliteContainer, scratch: Scratch, known: Collection[str]
+) -> Iterator[Statement]:
+    """Names that are not what the file has, or that it does not have; tables that are not read."""
     odd = "SELECT COUNT(*) FROM STRING_IDS WHERE typeof(value) <> 'text' OR typeof(id) <> 'integer'"
     ((values,),), texts = database.query(odd), database.rows("STRING_IDS")
     if values:
@@ -140,14 +136,10 @@ def _odd_texts(database: SqliteContainer, scratch: Scratch) -> Iterator[Statemen
     altered = [n for n, text in suspects if database.query(sql, (n,))[0][0] != text.encode()]
     if altered:
         yield "texts that are not UTF-8", len(altered), texts, None, ""
-
-
-def _tables_not_loaded(database: SqliteContainer, known: Collection[str]) -> Iterator[Statement]:
     others = (
-        (name, rows)
+        (f"table {name[:60]}", 0, rows, None, "")
         for name, kind in sorted(database.tables.items())
         if kind == "table" and name not in known and not name.startswith(("ENUM_", "sqlite_"))
         if (rows := database.rows(name))
     )
-    for name, rows in islice(others, _LISTED):
-        yield f"table {name[:60]}", 0, rows, None, ""
+    yield from islice(others, _LISTED)
