@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import traceql
-from traceql.plan.advise.layouts import Layout, Load, Model, decode
-from traceql.plan.advise.machine import Machine, machine_named, with_points
+from traceql.plan.advise.layouts import Layout, decode
+from traceql.plan.advise.machine import machine_named, with_points
 from traceql.plan.advise.prediction import StepTime, step_time
-from traceql.plan.advise.role_times import DefaultTimes, Evidence, RecordedTimes, recording
+from traceql.plan.advise.role_times import DefaultTimes, RecordedTimes, recording
 
 _LAYOUT = "SELECT tp_size AS tp, pp_size AS pp FROM layout ORDER BY rank LIMIT 1"
 _SPREAD = "SELECT ep FROM run"
@@ -78,10 +78,12 @@ def main() -> None:
             evidence = RecordedTimes(base, base.model, machine)
             for measured in targets:
                 load = decode(measured.batch, measured.length or options.context)
-                step = _step(base.model, machine, measured, load, evidence)
-                usual = _step(
-                    base.model, machine, measured, load, DefaultTimes(base.model, machine)
+                step, usual = (
+                    step_time(base.model, measured.layout, load, times, machine.collectives)
+                    for times in (evidence, DefaultTimes(base.model, machine))
                 )
+                assert step
+                assert usual
                 deviations.append(_busy(step) / measured.busy - 1)
                 print(f"{_name(path)} -> {_told(measured, step, usual)}")
     sizes = [100 * abs(one) for one in deviations]
@@ -96,14 +98,6 @@ def _measured(path: Path) -> Measured:
         (layout,), (row,) = trace.select(_LAYOUT).rows(), trace.select(_STEP).rows()
         spread = any(run["ep"] for run in trace.select(_SPREAD))
     return Measured(_name(path), Layout(**layout, ep=spread), **row)
-
-
-def _step(
-    model: Model, machine: Machine, measured: Measured, load: Load, evidence: Evidence
-) -> StepTime:
-    found = step_time(model, measured.layout, load, evidence, machine.collectives)
-    assert found is not None
-    return found
 
 
 def _busy(step: StepTime) -> float:

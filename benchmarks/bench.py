@@ -25,7 +25,8 @@ import traceql
 from traceql.cli import cli
 from traceql.sql.query import catalog
 
-_ROOT = Path(__file__).resolve().parent.parent
+_EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "qwen3-8b-tp1-graph"
+_HTA_PYTHON = str(_EXAMPLE.parents[1] / ".venv/hta/bin/python")
 _GOALS = {"perfetto": 0.48, "stream": 0.38}  # of the load by each reader, compared with HTA
 _WITH_INFO_GOAL = 0.58
 _HTA = """
@@ -51,19 +52,16 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         database = Path(scratch) / "bench.duckdb"
-        _warm_up(Path(scratch))
+        # The engine is compiled once per machine; that is not what is measured.
+        traceql.load([_EXAMPLE], Path(scratch) / "warm.duckdb")
         _report_load(options.folder, database, options.runs)
         _report_queries(database)
         _report_example(Path(scratch), options.runs)
         _report_export(options.folder, database, options.runs)
         _report_memory(options.folder)
         _report_opening(options.folder)
-    _report_help()
-
-
-def _warm_up(scratch: Path) -> None:
-    """The engine is compiled once per machine; that is not what is measured."""
-    traceql.load([_ROOT / "examples" / "qwen3-8b-tp1-graph"], scratch / "warm.duckdb")
+    times = [_seconds(lambda: _output(sys.executable, "-m", "traceql", "--help")) for _ in range(5)]
+    print(f"traceql --help, whole process {_spread(times)} s    (goal: under 0.3)")
 
 
 def _report_load(folder: Path, database: Path, runs: int) -> None:
@@ -78,7 +76,7 @@ def _report_load(folder: Path, database: Path, runs: int) -> None:
             )
             if reader == "perfetto":
                 with_info.append(seconds[-1] + _seconds(lambda: _info(database)))
-        theirs.append(float(_output(str(_ROOT / ".venv/hta/bin/python"), "-c", _HTA, str(folder))))
+        theirs.append(float(_output(_HTA_PYTHON, "-c", _HTA, str(folder))))
     print(f"HTA 0.5.0, parse only         {_spread(theirs)} s")
     for reader, goal in _GOALS.items():
         print(f"load, --reader {reader:15}{_spread(ours[reader])} s")
@@ -99,8 +97,7 @@ def _info(database: Path) -> None:
 
 
 def _report_example(scratch: Path, runs: int) -> None:
-    example = _ROOT / "examples" / "qwen3-8b-tp1-graph"
-    cpu = [load(example, scratch).cpu_seconds for _ in range(runs)]
+    cpu = [load(_EXAMPLE, scratch).cpu_seconds for _ in range(runs)]
     print(f"load of the TP 1 example      {_spread(cpu)} CPU s    (goal: at most 1.3)")
 
 
@@ -124,7 +121,10 @@ def _report_memory(folder: Path) -> None:
     from traceql.database.loading.reading import Workers
     from traceql.readers.worker import Request
 
-    files = {file: _unpacked_bytes(file) for file in folder.glob("*.json.gz")}
+    files = {}
+    for path in folder.glob("*.json.gz"):
+        with gzip.open(path) as opened:
+            files[path] = opened.seek(0, 2)
     file = max(files, key=files.__getitem__)
     with tempfile.TemporaryDirectory() as scratch:
         Workers().read(Request(str(file), f"{scratch}/0"))
@@ -132,11 +132,6 @@ def _report_memory(folder: Path) -> None:
         _print_peak("peak memory, one rank", peak, files[file], "8")
         whole = load(folder, Path(scratch), "--reader", "stream")
         _print_peak("all processes, stream", whole.peak_bytes, sum(files.values()), "1.5")
-
-
-def _unpacked_bytes(file: Path) -> int:
-    with gzip.open(file) as opened:
-        return opened.seek(0, 2)
 
 
 def _print_peak(what: str, peak_bytes: int, json_bytes: int, goal: str) -> None:
@@ -171,11 +166,6 @@ def _report_opening(folder: Path) -> None:
         _output(*command, env=environment)
         times = [float(_output(*command, env=environment)) for _ in range(5)]
     print(f"second open, import included  {_spread(times)} s    (goal: under 0.3)")
-
-
-def _report_help() -> None:
-    times = [_seconds(lambda: _output(sys.executable, "-m", "traceql", "--help")) for _ in range(5)]
-    print(f"traceql --help, whole process {_spread(times)} s    (goal: under 0.3)")
 
 
 def _seconds(work: Callable[[], object]) -> float:

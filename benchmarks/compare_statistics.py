@@ -16,12 +16,13 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from math import erf, log, sqrt
 from pathlib import Path
+from statistics import median_low
 
 import duckdb
 import numpy as np
@@ -29,9 +30,8 @@ import pyarrow as pa
 
 from traceql.runs import compare
 from traceql.runs.compare.comparison import Comparison
-from traceql.runs.compare.profile import RESULTS, columns_of
-from traceql.runs.compare.sides import RunProfile
-from traceql.runs.compare.verdict import NOISE, Judged, Verdict, judged
+from traceql.runs.compare.sides import RESULTS, RunProfile, columns_of
+from traceql.runs.compare.verdict import NOISE, Verdict, judged
 from traceql.util.text import source_text
 
 _SEED = 20260101
@@ -97,11 +97,6 @@ class Steps:
 
     busy_ns: np.ndarray
     stall_ns: np.ndarray
-
-    @property
-    def ns(self) -> np.ndarray:
-        total: np.ndarray = self.busy_ns + self.stall_ns
-        return total
 
 
 SimulatedRun = tuple[Steps, ...]  # by size
@@ -175,13 +170,16 @@ def _profiled(con: duckdb.DuckDBPyConnection, run: SimulatedRun) -> RunProfile:
     """The run as the product would profile it, with its own SQL."""
     units, times, first = [], [], 0
     for size, steps in zip(_SIZES, run, strict=True):
-        ids = np.arange(first, first + len(steps.ns))
+        ids = np.arange(first, first + len(steps.busy_ns))
         first += len(ids)
         parts = _parts(steps)
-        units.append(_unit_rows(size, ids, np.sum([ns for *_, ns in parts], axis=0)))
+        texts = {"phase": size.phase, "rows": size.rows, "kv_from": size.kv_from}
+        columns = {name: [value] * len(ids) for name, value in texts.items()}
+        gpu_ns = np.sum([ns for *_, ns in parts], axis=0)
+        units.append(pa.table({"unit_id": ids, "gpu_ns": gpu_ns, **columns}))
         for part, role, cause, ns in parts:
-            texts = pa.array([(part, role, cause)] * len(ids), _TEXTS)
-            times.append(pa.table({"unit_id": ids, "texts": texts, "ns": ns}))
+            rows = pa.array([(part, role, cause)] * len(ids), _TEXTS)
+            times.append(pa.table({"unit_id": ids, "texts": rows, "ns": ns}))
     con.register("units", pa.concat_tables(units))
     con.register("times", pa.concat_tables(times))
     con.execute(_FILLED)
@@ -191,12 +189,6 @@ def _profiled(con: duckdb.DuckDBPyConnection, run: SimulatedRun) -> RunProfile:
     facts = pa.table({"name": ["gpu.name"], "value": ["simulated"]})
     empty = {name: _empty(name) for name in RESULTS}
     return RunProfile("simulated", None, empty | made | {"fact": facts})
-
-
-def _unit_rows(size: Size, ids: np.ndarray, gpu_ns: np.ndarray) -> pa.Table:
-    columns = {"phase": size.phase, "rows": size.rows, "kv_from": size.kv_from}
-    texts = {name: [value] * len(ids) for name, value in columns.items()}
-    return pa.table({"unit_id": ids, "gpu_ns": gpu_ns, **texts})
 
 
 def _parts(steps: Steps) -> list[tuple[str, str | None, str | None, np.ndarray]]:
@@ -231,10 +223,14 @@ def _values_alone(pairs: int) -> None:
             for _ in range(pairs):
                 base = [_simulated(rng, 0, "decode") for _ in range(count)]
                 new = [_simulated(rng, change, "decode") for _ in range(count)]
-                values = _values(base, new, "decode")
-                told = _judged(values, NOISE)
+                base_values, new_values = _values(base, new, "decode")
+                whole = float(np.median(base_values))
+                told, gated = (
+                    judged(base_values, new_values, whole=whole, threshold=threshold)
+                    for threshold in (NOISE, _GATE)
+                )
                 counts[told.verdict] += 1
-                gate[_judged(values, _GATE).verdict] += 1
+                gate[gated.verdict] += 1
                 low, high = told.shift.low, told.shift.high
                 if low is not None and high is not None:
                     covered += low <= change <= high
@@ -247,32 +243,22 @@ def _values_alone(pairs: int) -> None:
             )
 
 
-def _judged(values: tuple[Sequence[float], Sequence[float]], threshold: float) -> Judged:
-    base, new = values
-    return judged(base, new, whole=float(np.median(base)), threshold=threshold)
-
-
 def _values(
     base: Sequence[SimulatedRun], new: Sequence[SimulatedRun], phase: str
 ) -> tuple[list[float], list[float]]:
     """The step of each run: medians of the sizes, weighted by the steps that both sides have."""
     places = [place for place, size in enumerate(_SIZES) if size.phase == phase]
     weights = [
-        min(_lower_median(len(run[place].ns) for run in side) for side in (base, new))
+        min(median_low(len(run[place].busy_ns) for run in side) for side in (base, new))
         for place in places
     ]
 
     def value(run: SimulatedRun) -> float:
-        medians = [_lower_median(np.sum([ns for *_, ns in _parts(run[p])], axis=0)) for p in places]
+        medians = [median_low(np.sum([ns for *_, ns in _parts(run[p])], axis=0)) for p in places]
         weighted = sum(w * ns for w, ns in zip(weights, medians, strict=True))
         return float(weighted / (_LANES * sum(weights)))
 
     return [value(run) for run in base], [value(run) for run in new]
-
-
-def _lower_median(values: Iterable[float]) -> float:
-    ordered = sorted(values)
-    return ordered[(len(ordered) - 1) // 2]
 
 
 def _steps_as_samples(pairs: int) -> None:
@@ -280,7 +266,10 @@ def _steps_as_samples(pairs: int) -> None:
     rng = np.random.default_rng(_SEED + 2)
     alarms = 0
     for _ in range(pairs):
-        base, new = (_simulated(rng, 0, "decode")[1].ns for _ in range(2))
+        base, new = (
+            steps.busy_ns + steps.stall_ns
+            for steps in (_simulated(rng, 0, "decode")[1] for _ in range(2))
+        )
         above = np.searchsorted(np.sort(base), new).sum()
         deviation = sqrt(len(base) * len(new) * (len(base) + len(new) + 1) / 12)
         z = (above - len(base) * len(new) / 2) / deviation

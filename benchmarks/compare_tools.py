@@ -18,8 +18,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _ROOT = Path(__file__).resolve().parent.parent
 _LINES = 12  # that are printed of what a tool says
@@ -83,8 +83,7 @@ for scope in found.scopes:
 """  # noqa: E501 (as it would be typed)
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """A way to compare two traces: a program for an interpreter."""
 
     name: str
@@ -92,8 +91,7 @@ class Way:
     program: str
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """What a process said, and the seconds that it took."""
 
     said: str
@@ -146,9 +144,8 @@ def _answers(
     answers: dict[str, list[Answer]] = {way.name: [] for way in ways}
     for turn in range(runs):
         for way in ways:
-            cache = (
-                known if way.name.endswith("known") else _with_engine(known, scratch / str(turn))
-            )
+            is_known = way.name.endswith("known")
+            cache = known if is_known else _with_engine(known, scratch / str(turn))
             given = [file.parent for file in files] if "HTA" in way.name else files
             answers[way.name].append(_asked(way, given, cache, scratch))
     return answers
@@ -174,13 +171,7 @@ def _asked(way: Way, given: list[Path], cache: Path, scratch: Path) -> Answer:
         environment = {k: v for k, v in environment.items() if k != "PYTHONPATH"}
     command = [str(way.python), "-c", way.program, *map(str, given), str(scratch)]
     before, start = _cpu_of_children(), time.perf_counter()
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     wall, cpu = time.perf_counter() - start, _cpu_of_children() - before
     failed = done.returncode != 0
     return Answer(done.stdout + (done.stderr if failed else ""), failed, wall, cpu)

@@ -3,7 +3,7 @@
 python benchmarks/gate_power.py    # prints the tables of docs/gate.md
 """
 
-from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 
@@ -19,13 +19,7 @@ _RUNS = (4, 5, 7, 10)
 
 
 def decided(runs: int, change_pct: float, noise_pct: float) -> tuple[float, float]:
-    """How often one criterion is a regression, and how often it is none, percent.
-
-    Args:
-        runs: number of runs on each side.
-        change_pct: the true change.
-        noise_pct: standard deviation from run to run.
-    """
+    """How often one criterion is a regression, and how often it is none, percent."""
     draw = np.random.default_rng(_SEED).normal
     base = draw(0, noise_pct / 100, (_TRIALS, runs))
     new = draw(np.log1p(change_pct / 100), noise_pct / 100, (_TRIALS, runs))
@@ -39,27 +33,16 @@ def decided(runs: int, change_pct: float, noise_pct: float) -> tuple[float, floa
     return 100 * float(regression.mean()), 100 * float((high <= limit).mean())
 
 
-def rows(noise_pct: float) -> Sequence[str]:
-    found = []
-    for change_pct in _CHANGES_PCT:
-        cells = [decided(runs, change_pct, noise_pct) for runs in _RUNS]
-        told = " | ".join(f"{failed:.0f}% / {passed:.0f}%" for failed, passed in cells)
-        found.append(f"| {noise_pct:g}% | {change_pct:g}% | {told} |")
-    return found
-
-
-def most_criteria(runs: int) -> int:
-    """How many criteria can be gated at once so that Holm's correction allows a regression."""
-    return int((1 - CONFIDENCE + 1e-12) / smallest_p(runs, runs))
-
-
 def main() -> None:
     print(f"limit {_LIMIT_PCT:g}%: regression / no regression, by runs on each side")
     print(f"| noise | true change | {' | '.join(map(str, _RUNS))} |")
     print("|---|---|" + "---|" * len(_RUNS))
-    for noise_pct in _NOISES_PCT:
-        print("\n".join(rows(noise_pct)))
-    print({runs: most_criteria(runs) for runs in _RUNS})
+    for noise_pct, change_pct in product(_NOISES_PCT, _CHANGES_PCT):
+        cells = [decided(runs, change_pct, noise_pct) for runs in _RUNS]
+        shares = " | ".join(f"{failed:.0f}% / {passed:.0f}%" for failed, passed in cells)
+        print(f"| {noise_pct:g}% | {change_pct:g}% | {shares} |")
+    # How many criteria can be gated at once so that Holm's correction allows a regression.
+    print({runs: int((1 - CONFIDENCE + 1e-12) / smallest_p(runs, runs)) for runs in _RUNS})
 
 
 if __name__ == "__main__":

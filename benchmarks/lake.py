@@ -26,7 +26,7 @@ import duckdb
 from traceql.database.loading.load import load
 from traceql.runs.lake import open_lake
 from traceql.runs.lake.maintenance import compact
-from traceql.runs.lake.manifest import Entry, StoredFile, entries, write_entry
+from traceql.runs.lake.manifest import StoredFile, entries, write_entry
 from traceql.runs.lake.store import Store, own_name, store_at
 from traceql.util.resources import EXAMPLES
 
@@ -41,7 +41,7 @@ def main() -> None:
     options = _options()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         lake = Path(folder) / "lake"
-        sources = options.databases or [_loaded(Path(folder))]
+        sources = options.databases or [load(_EXAMPLE, Path(folder) / "example.duckdb").database]
         copies = list(_copies(sources, Path(folder) / "copies", options.loads))
         with _told(f"add {len(copies)} runs, two processes"):
             _add_by_two(copies, lake)
@@ -62,10 +62,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--compact", action="store_true", help="ask again after a compaction")
     parser.add_argument("--folder", type=Path, help="where the lake is made for the time")
     return parser.parse_args()
-
-
-def _loaded(folder: Path) -> Path:
-    return load(_EXAMPLE, folder / "example.duckdb").database
 
 
 def _copies(databases: Sequence[Path], folder: Path, count: int) -> Iterator[Path]:
@@ -108,7 +104,8 @@ def _ask(lake: Path) -> None:
     with _told("open"):
         opened = open_lake(lake)
     found = opened.entries
-    print(f"{len(found)} runs, {_kernels(found):,} kernels")
+    kernels = sum(one.tables["kernel"].rows for one in found if "kernel" in one.tables)
+    print(f"{len(found)} runs, {kernels:,} kernels")
     asked: dict[str, Callable[[], object]] = {
         **{name: partial(opened.run, name) for name in opened.fleet_queries},
         **{name: partial(opened.sql, sql) for name, sql in _SQL.items()},
@@ -119,10 +116,6 @@ def _ask(lake: Path) -> None:
     with _told("kernels.top of one run"):
         opened.run("kernels.top", where=f"run = '{found[0].run}'")
     opened.close()
-
-
-def _kernels(found: Sequence[Entry]) -> int:
-    return sum(one.tables["kernel"].rows for one in found if "kernel" in one.tables)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ _CHANGED = re.compile(r'("ts"|"correlation"|"External id"|"id"): ?(-?\d+(?:\.\d+
 _EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
 _ID_STEP = 1 << 24
 _PAUSE_US = 1000
+_QUERIES = ("overview.findings", "kernels.top", "time.breakdown", "ops.top")
 
 
 def main() -> None:
@@ -70,10 +71,7 @@ def ask(database: Path) -> None:
     for command in (
         ["run", "step.waterfall", str(database), "--step", str(number)],
         ["sql", f"SELECT name, dur FROM kernel WHERE step_id = {number}", str(database)],
-        ["run", "overview.findings", str(database)],
-        ["run", "kernels.top", str(database)],
-        ["run", "time.breakdown", str(database)],
-        ["run", "ops.top", str(database)],
+        *(["run", name, str(database)] for name in _QUERIES),
     ):
         begin = time.perf_counter()
         ended = subprocess.run(
@@ -93,7 +91,9 @@ def repeat(trace: Path, large: Path, copies: int) -> None:
     end = text.rindex("]")
     pieces = _CHANGED.split(text[begin.end() : end])
     fixed, kinds, values = pieces[0::3], pieces[1::3], pieces[2::3]
-    period = _period(kinds, values)
+    # From one copy to the next, µs; copies do not overlap by more than an open slice.
+    times = [Decimal(v) for k, v in zip(kinds, values, strict=True) if k == '"ts"' and v != "0"]
+    period = max(times) - min(times) + _PAUSE_US
     with large.open("w") as out:
         out.write(text[: begin.end()])
         for copy in range(copies):
@@ -101,12 +101,6 @@ def repeat(trace: Path, large: Path, copies: int) -> None:
             changed = [_changed(k, v, copy, period) for k, v in zip(kinds, values, strict=True)]
             out.write("".join(a + b for a, b in zip(fixed, [*changed, ""], strict=True)))
         out.write(text[end:])
-
-
-def _period(kinds: list[str], values: list[str]) -> Decimal:
-    """The time from one copy to the next, µs; copies do not overlap by more than an open slice."""
-    times = [Decimal(v) for k, v in zip(kinds, values, strict=True) if k == '"ts"' and v != "0"]
-    return max(times) - min(times) + _PAUSE_US
 
 
 def _changed(kind: str, value: str, copy: int, period: Decimal) -> str:

@@ -14,12 +14,7 @@ _POLL_S = 0.05
 
 
 class Measured(NamedTuple):
-    """What a load took.
-
-    Attributes:
-        peak_bytes: most memory that all processes had for themselves at one time.
-        disk_bytes: most that lay in the folder of the database at one time.
-    """
+    """What a load took: most memory of all processes, and most disk, at one time."""
 
     seconds: float
     cpu_seconds: float
@@ -28,11 +23,7 @@ class Measured(NamedTuple):
 
 
 def load(path: Path, scratch: Path, *options: str) -> Measured:
-    """Loads a file or a folder into a database x.duckdb in the folder `scratch`.
-
-    Args:
-        options: of `traceql load`.
-    """
+    """Loads a file or a folder into a database x.duckdb in the folder `scratch`."""
     database = scratch / "x.duckdb"
     database.unlink(missing_ok=True)
     before, begin, peak, disk = _used(scratch), time.perf_counter(), 0, 0
@@ -54,11 +45,9 @@ def load(path: Path, scratch: Path, *options: str) -> Measured:
 def _memory(process: psutil.Process) -> int:
     """Memory that a process and those it started have for themselves, bytes."""
     total = 0
-    try:
+    with suppress(psutil.NoSuchProcess):
         for one in (process, *process.children(recursive=True)):
             total += one.memory_info().rss - one.memory_info().shared
-    except psutil.NoSuchProcess:
-        return total
     return total
 
 

@@ -14,9 +14,8 @@ import statistics
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import traceql
 
@@ -46,13 +45,11 @@ _USUAL = """
 """
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A predicted step and the measured one.
 
     Attributes:
-        predicted: duration, ns; a lower bound if a part is unknown.
-        measured: the same, ns.
+        predicted, measured: durations, ns; predicted is a lower bound if a part is unknown.
         deviation: that of the whole step, percent.
         busy_deviation: that of computation and communication alone, percent.
         unknown: the parts that are not predicted, as text.
@@ -67,8 +64,7 @@ class Comparison:
     parts: list[str]
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(NamedTuple):
     """What was recorded, and the part of it that is predicted: its most frequent size of step."""
 
     name: str
@@ -78,6 +74,9 @@ class Recording:
     batch: int
     context: int | None  # decode: mean length of a request; prefill: tokens of a prompt
     graph: bool
+
+
+_FIXED = ("model", "pp_size", "device_name", "quantization", "kv_cache")
 
 
 def main() -> None:
@@ -134,13 +133,7 @@ def _recording(database: Path, phase: str) -> Recording | None:
     return Recording(
         database.stem,
         database,
-        (
-            found["model"],
-            found["pp_size"],
-            found["device_name"],
-            found["quantization"],
-            found["kv_cache"],
-        ),
+        tuple(found[name] for name in _FIXED),
         found["tp_size"],
         size["batch"],
         None if context is None else round(context / size["batch"]),
@@ -150,14 +143,13 @@ def _recording(database: Path, phase: str) -> Recording | None:
 
 def _pairs(recordings: list[Recording]) -> Iterator[tuple[str, Recording, Recording]]:
     for base, target in itertools.permutations(recordings, 2):
-        if base.fixed != target.fixed:
-            continue
-        if base.tp == target.tp and base.graph == target.graph and base.batch != target.batch:
-            yield "batch", base, target
-        elif base.batch == target.batch and base.graph == target.graph and base.tp != target.tp:
-            yield "tp", base, target
-        elif base.batch == target.batch and base.tp == target.tp and base.graph != target.graph:
-            yield "graph on" if target.graph else "graph off", base, target
+        names = ("batch", "tp", "graph")
+        differs = [name for name in names if getattr(base, name) != getattr(target, name)]
+        if base.fixed == target.fixed and len(differs) == 1:
+            (kind,) = differs
+            if kind == "graph":
+                kind = "graph on" if target.graph else "graph off"
+            yield kind, base, target
 
 
 def _compared(kind: str, base: Recording, target: Recording, phase: str) -> Comparison:

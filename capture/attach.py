@@ -8,13 +8,12 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
-from capture.environment import checkout, environment
+from capture.environment import checked, require_packages, start_facts
 from capture.gpus import sampled
 from capture.metrics import metrics, write_outputs
 from capture.run_directory import (
@@ -34,7 +33,6 @@ from capture.server import (
     with_parallel_ranks,
 )
 from capture.supervise import OnPhase, ignore_phase
-from capture.versions import checked, require_packages
 from capture.worker_extension import QUALIFIED_NAME
 from capture.workload import FirstTokens, Pass, Stream, Workload, drive, require_fitting
 
@@ -46,12 +44,8 @@ _RANK = re.compile(r"rank(\d+)\.\d+\.pt\.trace\.json(\.gz)?$")
 _PARALLEL = re.compile(r"(?:^|_)(tp|pp|dp|ep)(\d+)(?=_)")
 
 
-@dataclass(frozen=True)
-class Attached:
-    """A run directory and the contents of its run.json.
-
-    `traces_missing` says why there are no traces in the run directory; None if there are.
-    """
+class Attached(NamedTuple):
+    """A run directory, the contents of its run.json, and why it has no traces; None if it has."""
 
     path: Path
     facts: Mapping[str, Any]
@@ -95,9 +89,23 @@ async def attach(
             if workload:
                 longest = served["model"].get("max_model_len") or sys.maxsize
                 require_fitting(workload, max_model_len=longest, vocab_size=sys.maxsize)
-            server_command, trace_dir = _locate_server(url, command, traces)
-            facts = _server_facts(served, server_command, workload, seconds)
-            extended = any(QUALIFIED_NAME in argument for argument in server_command or [])
+            server_command, trace_dir = list(command or ()), traces
+            if not command:
+                server_command, started_in = server_process(url) or ([], Path())
+                named = trace_folder(server_command)
+                trace_dir = traces or (named and started_in / named.expanduser())
+            facts = {
+                "kind": "vllm-server",
+                "command": shlex.join(sys.argv),
+                "server_command": shlex.join(server_command) if server_command else None,
+                "model": served["model"]["id"],
+                "model_config": model_config(served["model"]),
+                "server": served,
+                "seconds": seconds,
+                "workload": workload and workload.facts(),
+                **start_facts(),
+            }
+            extended = any(QUALIFIED_NAME in argument for argument in server_command)
             follows = extended and await server.follow(notes)
             if extended and not follows:
                 warn(_NO_STEPS)
@@ -120,9 +128,9 @@ async def attach(
                     write_json(directory.path / "metrics.json", latencies)
                     write_outputs(directory.path / "outputs.jsonl", measured)
             except (Exception, asyncio.CancelledError) as error:
-                directory.abandon(facts, one_line(error))
+                directory.finish(facts, one_line(error))
                 raise
-        layout = parallel_layout(server_command or [])
+        layout = parallel_layout(server_command)
         if layout.get("dp") == 1:
             if all(notes_of_steps(notes, r["rank"]).exists() for r in ranks):
                 write_steps(directory.path, notes, ranks)
@@ -130,23 +138,17 @@ async def attach(
                 warn(f"{directory.path} has no steps.jsonl: not all ranks recorded their steps")
     facts["ranks"] = with_parallel_ranks(ranks, layout)
     facts["parallel"] = layout | {"world_size": max((r["rank"] + 1 for r in ranks), default=0)}
-    missing = None if ranks else _why_missing(trace_dir, url)
-    if missing:
-        directory.abandon(facts, missing)
-    else:
-        directory.finish(facts)
+    missing = None
+    if not ranks:
+        missing = f"the server wrote no traces of ranks to {trace_dir}; see the server's log"
+        if trace_dir is None:
+            missing = (
+                f"the traces were not found: the server at {url} is not on this machine, or its "
+                "command line has no torch_profiler_dir; give the folder of its traces with "
+                "--traces"
+            )
+    directory.finish(facts, missing)
     return Attached(directory.path, facts, missing)
-
-
-def _locate_server(
-    url: str, command: Sequence[str] | None, traces: Path | None
-) -> tuple[list[str] | None, Path | None]:
-    """The server's command line, and the folder of its traces; None where unknown."""
-    if command:
-        return list(command), traces
-    found, started_in = server_process(url) or (None, Path())
-    named = trace_folder(found) if found else None
-    return found, traces or (named and started_in / named.expanduser())
 
 
 async def _record_window(
@@ -166,8 +168,14 @@ async def _record_window(
     begin_ns = time.time_ns()
     try:
         if load and answered and after_first_tokens:
-            await _first_of(load, answered.all_there)
-        await _wait(seconds, load, on_phase)
+            waiting = asyncio.create_task(answered.all_there.wait())
+            await asyncio.wait((load, waiting), return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+        deadline = time.monotonic() + seconds
+        # Not longer than the load runs: its error is raised when it is awaited.
+        while (left := deadline - time.monotonic()) > 0 and not (load and load.done()):
+            on_phase("record", int(seconds - left), int(seconds))
+            await asyncio.sleep(min(0.2, left))
     finally:
         finished.set()
         facts["window"] = {"begin_unix_ns": begin_ns, "end_unix_ns": time.time_ns()}
@@ -178,29 +186,12 @@ async def _record_window(
     return await load if load else None
 
 
-async def _first_of(load: asyncio.Task[Pass], event: asyncio.Event) -> None:
-    """Waits for the event, or for the end of the load."""
-    waiting = asyncio.create_task(event.wait())
-    try:
-        await asyncio.wait((load, waiting), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        waiting.cancel()
-
-
-async def _wait(seconds: float, load: asyncio.Task[Pass] | None, on_phase: OnPhase) -> None:
-    """Waits, but not longer than the load runs: its error is raised when it is awaited."""
-    deadline = time.monotonic() + seconds
-    while (left := deadline - time.monotonic()) > 0 and not (load and load.done()):
-        on_phase("record", int(seconds - left), int(seconds))
-        await asyncio.sleep(min(0.2, left))
-
-
 async def _send_repeatedly(stream: Stream, workload: Workload, finished: asyncio.Event) -> Pass:
     """Sends the workload again and again, each time with new request ids."""
     rounds: list[Pass] = []
     while not finished.is_set():
         requests = [
-            replace(request, request_id=f"{request.request_id}-{len(rounds)}")
+            request._replace(request_id=f"{request.request_id}-{len(rounds)}")
             for request in workload.requests
         ]
         again = replace(workload, requests=requests)
@@ -219,8 +210,7 @@ def _collect_traces(
 ) -> list[dict[str, Any]]:
     """Copies the traces that the server's ranks wrote after `before`; returns the ranks.
 
-    The API process of the server writes a trace of Python frames too. It belongs to no rank and
-    is not copied.
+    The trace of Python frames that the API process writes belongs to no rank.
     """
     new = sorted(file for file in _traces(folder) - before if _RANK.search(file.name))
     numbers = [int(_RANK.search(file.name)[1]) for file in new]  # type: ignore[index]
@@ -238,37 +228,3 @@ def _collect_traces(
         parallel = {f"{kind}_rank": int(n) for kind, n in _PARALLEL.findall(file.name)}
         ranks.append({"rank": number, **parallel, "trace": f"traces/{target.name}"})
     return ranks
-
-
-def _why_missing(folder: Path | None, url: str) -> str:
-    if folder is None:
-        return (
-            f"the traces were not found: the server at {url} is not on this machine, or its "
-            "command line has no torch_profiler_dir; give the folder of its traces with --traces"
-        )
-    return f"the server wrote no traces of ranks to {folder}; see the server's log"
-
-
-def _server_facts(
-    served: dict[str, Any], command: list[str] | None, workload: Workload | None, seconds: float
-) -> dict[str, Any]:
-    return {
-        "kind": "vllm-server",
-        "command": shlex.join(sys.argv),
-        "server_command": shlex.join(command) if command else None,
-        "start_unix_ns": time.time_ns(),
-        "start": datetime.now(UTC).isoformat(timespec="seconds"),
-        "model": served["model"]["id"],
-        "model_config": model_config(served["model"]),
-        "server": served,
-        "seconds": seconds,
-        "workload": workload
-        and {
-            "mix": workload.mix,
-            "seed": workload.seed,
-            "requests": len(workload.requests),
-            "concurrency": workload.concurrency,
-        },
-        "git": checkout(),
-        **environment(),
-    }

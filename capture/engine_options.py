@@ -3,12 +3,13 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from capture.environment import InstalledVllm
 from capture.errors import CaptureError
-from capture.versions import InstalledVllm
 from capture.worker_extension import QUALIFIED_NAME
 from capture.workload import Workload, file_workload, random_workload
 
@@ -51,12 +52,7 @@ class EngineOptions:
 def engine_arguments(
     options: EngineOptions, profiler: Mapping[str, Any], *, model: str
 ) -> dict[str, Any]:
-    """Returns the keyword arguments for vLLM's AsyncEngineArgs.
-
-    Args:
-        profiler: those that set the profiler up.
-        model: a model folder or a Hugging Face id, as vLLM accepts it.
-    """
+    """The keyword arguments for vLLM's AsyncEngineArgs, with those that set the profiler up."""
     arguments: dict[str, Any] = {
         "model": model,
         "tensor_parallel_size": options.tp,
@@ -95,8 +91,7 @@ def has_tokenizer(model: str) -> bool:
 def parse_engine_args(pairs: Sequence[str]) -> dict[str, Any]:
     """Parses `name=value` pairs; a value that is not valid JSON is text.
 
-    Raises:
-        CaptureError: a pair has no '=', or names an argument that has its own option.
+    Raises CaptureError if a pair has no '=', or names an argument that has its own option.
     """
     parsed: dict[str, Any] = {}
     for pair in pairs:
@@ -106,17 +101,10 @@ def parse_engine_args(pairs: Sequence[str]) -> dict[str, Any]:
         name = key.replace("-", "_")
         if name in _RESERVED:
             raise CaptureError(f"--engine-arg {name}: {_RESERVED[name]}")
-        parsed[name] = _json_or_text(text)
+        parsed[name] = text
+        with suppress(ValueError):
+            parsed[name] = text == "True" if text in ("True", "False") else json.loads(text)
     return parsed
-
-
-def _json_or_text(text: str) -> Any:
-    if text in ("True", "False"):
-        return text == "True"
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def engine_variables(
@@ -150,13 +138,10 @@ def engine_variables(
 def _processors(ranks: int) -> dict[str, str]:
     """Binds each rank to its own processors if there are enough of them."""
     processors = sorted(os.sched_getaffinity(0))
-    share = len(processors) // ranks
-    if ranks == 1 or share == 0:
-        bind = "nobind"
-    else:
-        bind = "|".join(
-            ",".join(map(str, processors[n * share : (n + 1) * share])) for n in range(ranks)
-        )
+    share, bind = len(processors) // ranks, "nobind"
+    if ranks > 1 and share:
+        parts = (processors[n * share : (n + 1) * share] for n in range(ranks))
+        bind = "|".join(",".join(map(str, part)) for part in parts)
     return {
         "OMP_NUM_THREADS": str(max(1, share)),
         "VLLM_CPU_OMP_THREADS_BIND": bind,
@@ -169,13 +154,10 @@ class Plan:
     """The options of a run for the engine process, which receives them as JSON.
 
     Attributes:
-        folder: the run directory.
         scratch: folder for the files of the ranks until the run directory is complete.
         random: arguments of `random_workload`; with a prompts_file only its output_tokens and
             concurrency are used.
-        skip: engine iterations to skip before recording.
-        steps: engine iterations to record; None records the whole workload.
-        warmup_passes: how often the workload runs before anything is measured.
+        skip, steps: engine iterations to skip, and then to record; None records all.
         events_descriptor: the file descriptor for progress and the result.
     """
 
@@ -193,11 +175,8 @@ class Plan:
     def workload(self, vocab_size: int) -> Workload:
         if self.prompts_file is None:
             return random_workload(vocab_size=vocab_size, **self.random)
-        return file_workload(
-            self.prompts_file,
-            output_tokens=self.random["output_tokens"],
-            concurrency=self.random["concurrency"],
-        )
+        tokens, concurrency = self.random["output_tokens"], self.random["concurrency"]
+        return file_workload(self.prompts_file, output_tokens=tokens, concurrency=concurrency)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), default=str)

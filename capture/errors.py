@@ -5,10 +5,6 @@ class CaptureError(Exception):
     """Base class of all errors whose message is meant for the user."""
 
 
-class PackageMissing(CaptureError):
-    """A Python package that capture needs is not installed."""
-
-
 class UnsupportedVllm(CaptureError):
     """vLLM is not installed, or capture does not support its version."""
 
@@ -33,10 +29,6 @@ class PointFailed(CaptureError):
     """A point of an experiment has no result; the experiment goes on."""
 
 
-class RunDirectoryExists(CaptureError):
-    """The run directory is not empty or cannot be created."""
-
-
 class EngineFailed(CaptureError):
     """The engine did not start, or it failed during the capture; the log has the details."""
 
@@ -45,13 +37,5 @@ class ServerUnusable(CaptureError):
     """The server does not answer, or it was started without a profiler."""
 
 
-class GpuMissing(CaptureError):
-    """There is no GPU, or not the one that was named."""
-
-
 class GpuBusy(CaptureError):
     """Another program uses a GPU that is to be measured."""
-
-
-class PeaksUnwritable(CaptureError):
-    """The file for measured ceilings cannot be written."""

@@ -67,17 +67,9 @@ def visible_gpus() -> int:
 
 _PERIOD_S = 0.1
 _COLUMNS = (
-    "unix_ns",
-    "gpu",
-    "uuid",
-    "utilization_pct",
-    "memory_used_bytes",
-    "temperature_c",
-    "power_mw",
-    "sm_clock_mhz",
-    "throttle_reasons",
-    "energy_mj",
-)
+    "unix_ns", "gpu", "uuid", "utilization_pct", "memory_used_bytes", "temperature_c", "power_mw",
+    "sm_clock_mhz", "throttle_reasons", "energy_mj",
+)  # fmt: skip
 
 
 @contextmanager
@@ -88,7 +80,20 @@ def sampled(path: Path, warn: Callable[[str], None]) -> Iterator[None]:
     """
     rows: list[tuple[Any, ...]] = []
     finished = threading.Event()
-    thread = threading.Thread(target=_sample, args=(rows, finished, warn), daemon=True)
+
+    def sample() -> None:
+        try:
+            with management_library() as nvml:
+                if nvml is None:
+                    return
+                known = enumerate(handles(nvml))
+                devices = [(n, h, decoded(nvml.nvmlDeviceGetUUID(h))) for n, h in known]
+                while not finished.wait(_PERIOD_S):
+                    rows.extend(_row(nvml, *device) for device in devices)
+        except Exception as error:
+            warn(f"GPU telemetry stopped: {error}")
+
+    thread = threading.Thread(target=sample, daemon=True)
     thread.start()
     try:
         yield
@@ -97,22 +102,6 @@ def sampled(path: Path, warn: Callable[[str], None]) -> Iterator[None]:
         thread.join()
         if rows:
             _write(path, rows, warn)
-
-
-def _sample(
-    rows: list[tuple[Any, ...]], finished: threading.Event, warn: Callable[[str], None]
-) -> None:
-    try:
-        with management_library() as nvml:
-            if nvml is None:
-                return
-            devices = [
-                (n, h, decoded(nvml.nvmlDeviceGetUUID(h))) for n, h in enumerate(handles(nvml))
-            ]
-            while not finished.wait(_PERIOD_S):
-                rows += [_row(nvml, *device) for device in devices]
-    except Exception as error:
-        warn(f"GPU telemetry stopped: {error}")
 
 
 def _row(nvml: Any, number: int, handle: Any, uuid: str) -> tuple[Any, ...]:

@@ -3,11 +3,10 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from capture.engine_options import Plan
 from capture.errors import CaptureError
@@ -60,7 +59,7 @@ def pass_metrics(measured: Pass, until_ns: int | None) -> dict[str, Any]:
         "begin_unix_ns": measured.begin_ns,
         "end_unix_ns": end_ns,
         "requests": requests,
-        "summary": _summary(requests, end_ns - measured.begin_ns),
+        "summary": summary(requests, end_ns - measured.begin_ns),
     }
 
 
@@ -85,7 +84,7 @@ def _request(answer: Answer, until_ns: int | None) -> dict[str, Any]:
     }
 
 
-def _summary(requests: Sequence[dict[str, Any]], elapsed_ns: int) -> dict[str, Any]:
+def summary(requests: Sequence[dict[str, Any]], elapsed_ns: int) -> dict[str, Any]:
     tokens = sum(request["output_tokens"] for request in requests)
     values = {
         name: [r[name] for r in requests if r[name] is not None] for name in ("ttft", "tpot", "e2e")
@@ -119,10 +118,7 @@ def distribution(values: Sequence[float]) -> dict[str, float] | None:
 _STALL_NS, _STALL_TIMES = 100_000_000, 20
 
 
-@dataclass(frozen=True)
-class Passes:
-    """The two measured passes, without and with the profiler."""
-
+class Passes(NamedTuple):
     unprofiled: Pass
     profiled: Pass
 
@@ -149,13 +145,7 @@ def write_results(plan: Plan, workload: Workload, passes: Passes) -> dict[str, A
             "skip": plan.skip,
             "steps": plan.steps,
         },
-        "workload": {
-            "mix": workload.mix,
-            "seed": workload.seed,
-            "requests": len(workload.requests),
-            "concurrency": workload.concurrency,
-            "warmup_passes": plan.warmup_passes,
-        },
+        "workload": workload.facts() | {"warmup_passes": plan.warmup_passes},
         "overhead": _overhead(plan, passes),
         "write_ns": max(pass_notes(plan, rank["rank"], "profiled")["write_ns"] for rank in ranks),
     }
@@ -166,22 +156,14 @@ def _overhead(plan: Plan, passes: Passes) -> dict[str, Any]:
 
     With --steps the recorded steps are compared, otherwise the whole passes.
     """
-    if plan.steps is None:
-        durations = [p.end_ns - p.begin_ns for p in (passes.profiled, passes.unprofiled)]
-        what = "pass"
-    else:
-        windows = [_window_notes(plan, name) for name in ("profiled", "unprofiled")]
-        durations = [w["end_unix_ns"] - w["begin_unix_ns"] for w in windows]
-        what = "window"
-    profiled_ns, unprofiled_ns = durations
-    return {
-        "measured_over": what,
-        "profiled_ns": profiled_ns,
-        "unprofiled_ns": unprofiled_ns,
-        "overhead_pct": 100 * (profiled_ns / unprofiled_ns - 1),
-        "profiled_stall_ns": stall_ns(pass_notes(plan, 0, "profiled")),
-        "unprofiled_stall_ns": stall_ns(pass_notes(plan, 0, "unprofiled")),
-    }
+    found: dict[str, Any] = {"measured_over": "pass" if plan.steps is None else "window"}
+    for name, measured in (("profiled", passes.profiled), ("unprofiled", passes.unprofiled)):
+        found[f"{name}_ns"] = measured.end_ns - measured.begin_ns
+        if plan.steps is not None:
+            window = _window_notes(plan, name)
+            found[f"{name}_ns"] = window["end_unix_ns"] - window["begin_unix_ns"]
+        found[f"{name}_stall_ns"] = stall_ns(pass_notes(plan, 0, name))
+    return found | {"overhead_pct": 100 * (found["profiled_ns"] / found["unprofiled_ns"] - 1)}
 
 
 def stall_ns(notes: dict[str, Any]) -> int:

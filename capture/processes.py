@@ -36,18 +36,16 @@ def end_group_with_parent(*, grace_s: float = GRACE_S) -> None:
     vLLM ignores SIGTERM while it waits for its engine to start.
     """
     end_with_parent()
+    parent = os.getppid()
+
+    def kill_group() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_S)
+        time.sleep(grace_s)
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
     if os.getpgrp() == os.getpid():
-        watch = threading.Thread(
-            target=_kill_group_after, args=(os.getppid(), grace_s), daemon=True
-        )
-        watch.start()
-
-
-def _kill_group_after(parent: int, grace_s: float) -> None:
-    while os.getppid() == parent:
-        time.sleep(_LOOK_S)
-    time.sleep(grace_s)
-    os.killpg(os.getpgrp(), signal.SIGKILL)
+        threading.Thread(target=kill_group, daemon=True).start()
 
 
 def _prctl(option: int, value: int) -> None:
@@ -59,7 +57,12 @@ def end_process_tree(process: subprocess.Popen[str], *, grace_s: float = 0) -> N
     """Ends a process and its descendants: waits `grace_s`, then sends SIGTERM, then SIGKILL."""
     import psutil
 
-    alive = [process.pid, *_descendants(process.pid)]
+    def descendants() -> list[int]:
+        with suppress(psutil.NoSuchProcess):
+            return [one.pid for one in psutil.Process(process.pid).children(recursive=True)]
+        return []
+
+    alive = [process.pid, *descendants()]
     with suppress(subprocess.TimeoutExpired):
         process.wait(grace_s)
     if process.poll() is None:
@@ -67,7 +70,7 @@ def end_process_tree(process: subprocess.Popen[str], *, grace_s: float = 0) -> N
         with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S)
     # Descendants of dead processes have become our children, see adopt_orphans.
-    left = {*alive, *_descendants(process.pid), *_session(process.pid)}
+    left = {*alive, *descendants(), *_session(process.pid)}
     killed = []
     for pid in left:
         with suppress(psutil.NoSuchProcess):
@@ -78,15 +81,6 @@ def end_process_tree(process: subprocess.Popen[str], *, grace_s: float = 0) -> N
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:  # children that had ended before
             pass
-
-
-def _descendants(pid: int) -> list[int]:
-    import psutil
-
-    try:
-        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
 
 
 def _session(leader: int) -> list[int]:

@@ -6,9 +6,8 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from capture.errors import CaptureError, EngineFailed
 from capture.run_directory import rank_folder
@@ -16,8 +15,7 @@ from capture.run_directory import rank_folder
 REPORT = "profile"  # the report of a tool, in the scratch folder; tools add their suffix
 
 
-@dataclass(frozen=True)
-class ProfilerOptions:
+class ProfilerOptions(NamedTuple):
     """What the profiler records besides events; stacks and memory cost time and space."""
 
     stacks: bool = False
@@ -29,7 +27,6 @@ class Profiler(ABC):
     """A profiler: its settings of vLLM, the command around the engine, and its files.
 
     Attributes:
-        name: what the user and run.json call it.
         program: the command that starts the engine process; None if it is part of the engine.
         write_s: how long it may take to write its report after the engine has ended.
     """
@@ -38,26 +35,21 @@ class Profiler(ABC):
     program: str | None = None
     write_s = 0
 
-    @abstractmethod
     def require_possible(self, options: ProfilerOptions, *, world_size: int, has_gpu: bool) -> None:
         """Raises CaptureError if the profiler is not installed or cannot record this."""
+        del options, world_size, has_gpu
 
     @abstractmethod
     def engine_arguments(self, options: ProfilerOptions, folder: Path) -> dict[str, Any]:
-        """The arguments of vLLM's engine that set the profiler up.
-
-        Args:
-            folder: where it writes until each rank sets its own folder.
-        """
+        """Those that set it up; it writes to the folder until each rank sets its own."""
 
     def command(
         self, options: ProfilerOptions, scratch: Path, *, repeats: bool = False
     ) -> Sequence[str]:
         """The words before the command of the engine process.
 
-        Args:
-            repeats: whether the engine starts and stops the profiler more than once; each time
-                makes a report of its own where the profiler can.
+        If the engine starts and stops the profiler repeatedly, each time makes a report of its own
+        where the profiler can.
         """
         del options, scratch, repeats
         return ()
@@ -66,10 +58,7 @@ class Profiler(ABC):
     def collect(self, folder: Path, scratch: Path, ranks: list[dict[str, Any]]) -> dict[str, Any]:
         """Moves what was recorded to `traces/`, and adds to each rank the path of its trace.
 
-        Returns what run.json says of the profiler besides its options.
-
-        Raises:
-            EngineFailed: something is missing; the message says what to do.
+        Returns what run.json says of the profiler besides its options; raises EngineFailed.
         """
 
 
@@ -79,12 +68,7 @@ _VALUE = re.compile(r"(?<=\w)=\S+")  # perhaps of a variable of the environment,
 
 
 class Tool(Profiler):
-    """A program that starts the engine and records while CUDA's profiler is on.
-
-    Attributes:
-        title: what its maker calls it.
-        suffix: of its reports.
-    """
+    """A program that starts the engine and records while CUDA's profiler is on."""
 
     program: str
     write_s = 900
@@ -111,32 +95,24 @@ class Tool(Profiler):
         return {"profiler_config": {"profiler": "cuda"}}
 
     def collect(self, folder: Path, scratch: Path, ranks: list[dict[str, Any]]) -> dict[str, Any]:
-        report = self._report(folder, scratch)
-        trace = self._converted(report)
-        for facts in ranks:
-            facts["trace"] = f"traces/{trace.name}"
-        return {"version": self._version(), "report": f"traces/{report.name}"}
-
-    def _report(self, folder: Path, scratch: Path) -> Path:
-        """The report, which is moved to the traces."""
-        written = scratch / f"{REPORT}{self.suffix}"
+        written, traces = scratch / f"{REPORT}{self.suffix}", folder / "traces"
         if not written.exists():
             raise EngineFailed(
                 f"{self.program} wrote no report; {folder / 'log.txt'} has its messages"
             )
-        (folder / "traces").mkdir(exist_ok=True)
-        return written.replace(folder / "traces" / written.name)
+        traces.mkdir(exist_ok=True)
+        report = written.replace(traces / written.name)
+        trace = self._converted(report)
+        for facts in ranks:
+            facts["trace"] = f"traces/{trace.name}"
+        return {"version": self._version(), "report": f"traces/{report.name}"}
 
     def _converted(self, report: Path) -> Path:
         """Makes the file that traceql loads, beside the report."""
         raise NotImplementedError
 
     def _run(self, words: Sequence[str], **keywords: Any) -> None:
-        """Runs the program on a report.
-
-        Raises:
-            EngineFailed: with the last line of its output.
-        """
+        """Runs the program on a report; raises EngineFailed with the last line of its output."""
         done = subprocess.run(
             [self.program, *words],
             stderr=subprocess.PIPE,
@@ -167,11 +143,18 @@ class Tool(Profiler):
 class PyTorch(Profiler):
     name = "torch"
 
-    def require_possible(self, options: ProfilerOptions, *, world_size: int, has_gpu: bool) -> None:
-        """Always: it is part of PyTorch."""
-
     def engine_arguments(self, options: ProfilerOptions, folder: Path) -> dict[str, Any]:
-        return {"profiler_config": profiler_config(options, folder)}
+        config = {
+            "profiler": "torch",
+            "torch_profiler_dir": str(folder),
+            "torch_profiler_with_stack": options.stacks,
+            "torch_profiler_record_shapes": options.shapes,
+            "torch_profiler_with_memory": options.memory,
+            "torch_profiler_use_gzip": True,
+            "torch_profiler_dump_cuda_time_total": False,
+            "ignore_frontend": True,
+        }
+        return {"profiler_config": config}
 
     def collect(self, folder: Path, scratch: Path, ranks: list[dict[str, Any]]) -> dict[str, Any]:
         target = folder / "traces"
@@ -187,20 +170,6 @@ class PyTorch(Profiler):
             written[0].replace(target / name)
             facts["trace"] = f"traces/{name}"
         return {}
-
-
-def profiler_config(options: ProfilerOptions, folder: Path) -> dict[str, Any]:
-    """Returns vLLM's configuration of the profiler, which writes into a folder."""
-    return {
-        "profiler": "torch",
-        "torch_profiler_dir": str(folder),
-        "torch_profiler_with_stack": options.stacks,
-        "torch_profiler_record_shapes": options.shapes,
-        "torch_profiler_with_memory": options.memory,
-        "torch_profiler_use_gzip": True,
-        "torch_profiler_dump_cuda_time_total": False,
-        "ignore_frontend": True,
-    }
 
 
 class NsightSystems(Tool):

@@ -2,32 +2,32 @@
 
 import shlex
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from capture.engine_options import EngineOptions, Plan, engine_arguments, engine_variables
-from capture.environment import checkout, environment, variables
+from capture.environment import (
+    InstalledVllm,
+    installed_vllm,
+    require_packages,
+    start_facts,
+    variables,
+)
 from capture.errors import CaptureError
 from capture.gpus import sampled, visible_gpus
 from capture.models import require_model, write_model
 from capture.profilers import PROFILERS, Profiler, ProfilerOptions, PyTorch
 from capture.run_directory import RunDirectory, one_line, write_steps
 from capture.supervise import OnPhase, ignore_phase, run_engine
-from capture.versions import InstalledVllm, installed_vllm, require_packages
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of one run.
+    """The options of one run with a profiler, the tool.
 
     Numbers of the workload that are None come from the mix; `steps` None records all steps.
-
-    Attributes:
-        tool: the name of the profiler.
     """
 
     engine: EngineOptions
@@ -46,10 +46,7 @@ class RunOptions:
     warmup_passes: int = 2
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """A complete run directory and the contents of its run.json."""
-
+class Recorded(NamedTuple):
     path: Path
     facts: dict[str, Any]
 
@@ -62,11 +59,6 @@ def record_run(
     warn: Callable[[str], None] = lambda _message: None,
 ) -> Recorded:
     """Starts vLLM, runs the workload without and with the profiler, and writes a run directory.
-
-    Args:
-        path: the run directory, which must be empty or not exist.
-        on_phase: called with the progress.
-        warn: called with each warning for the user.
 
     Raises:
         CaptureError: the message says what is wrong and what to do. Nothing is written if the
@@ -97,11 +89,9 @@ def record_run(
             )
         facts["profiler"] |= tool.collect(directory.path, directory.scratch, found["ranks"])
         write_steps(directory.path, directory.scratch, found["ranks"])
-    except KeyboardInterrupt:
-        directory.abandon(facts, "interrupted")
-        raise
     except BaseException as error:
-        directory.abandon(facts, one_line(error))
+        is_interrupt = isinstance(error, KeyboardInterrupt)
+        directory.finish(facts, "interrupted" if is_interrupt else one_line(error))
         raise
     facts |= found
     directory.finish(facts)
@@ -133,19 +123,12 @@ def _plan(options: RunOptions, tool: Profiler, directory: RunDirectory) -> Plan:
     if engine.dummy_weights and not Path(model).is_dir():
         model = str(write_model(model, directory.path / "model"))
     of_profiler = tool.engine_arguments(options.profiler, directory.scratch)
-    arguments = engine_arguments(engine, of_profiler, model=model)
+    of_workload = ("mix", "prompts", "prompt_tokens", "output_tokens", "concurrency", "seed")
     return Plan(
         folder=directory.path,
         scratch=directory.scratch,
-        engine_arguments=arguments,
-        random={
-            "mix": options.mix,
-            "prompts": options.prompts,
-            "prompt_tokens": options.prompt_tokens,
-            "output_tokens": options.output_tokens,
-            "concurrency": options.concurrency,
-            "seed": options.seed,
-        },
+        engine_arguments=engine_arguments(engine, of_profiler, model=model),
+        random={name: getattr(options, name) for name in of_workload},
         prompts_file=options.prompts_file and options.prompts_file.resolve(),
         annotate_layers=options.annotate_layers,
         skip=options.skip,
@@ -159,8 +142,6 @@ def _run_facts(options: RunOptions) -> dict[str, Any]:
     return {
         "kind": "vllm-offline",
         "command": shlex.join(sys.argv),
-        "start_unix_ns": time.time_ns(),
-        "start": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": engine.model,
         "dummy_weights": engine.dummy_weights,
         "parallel": {
@@ -172,13 +153,7 @@ def _run_facts(options: RunOptions) -> dict[str, Any]:
         },
         "eager": engine.eager,
         "annotation": "layers" if options.annotate_layers else None,
-        "profiler": {
-            "name": options.tool,
-            "stacks": options.profiler.stacks,
-            "shapes": options.profiler.shapes,
-            "memory": options.profiler.memory,
-        },
+        "profiler": {"name": options.tool, **options.profiler._asdict()},
         "environment": variables(),
-        "git": checkout(),
-        **environment(),
+        **start_facts(),
     }

@@ -1,15 +1,20 @@
-"""The run directory, which is marked incomplete until everything is in it."""
+"""The run directory, marked incomplete until everything is in it, and a recorder of programs."""
 
 import json
+import os
 import re
+import shlex
 import shutil
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from capture.errors import RunDirectoryExists
+from capture.errors import CaptureError
 
 
 @contextmanager
@@ -28,7 +33,6 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replaces a JSON file."""
     with atomic_write(path) as draft:
         draft.write_text(json.dumps(value, indent=1) + "\n")
 
@@ -38,11 +42,9 @@ _SCRATCH = ".scratch"
 
 
 def require_free(path: Path) -> None:
-    """Raises RunDirectoryExists if the path is a file or a folder that is not empty."""
+    """Raises CaptureError if the path is a file or a folder that is not empty."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise RunDirectoryExists(
-            f"{path} already exists; choose another folder with -o, or remove it"
-        )
+        raise CaptureError(f"{path} already exists; choose another folder with -o, or remove it")
 
 
 @dataclass(frozen=True)
@@ -53,20 +55,16 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path, facts: dict[str, Any]) -> "RunDirectory":
-        """Creates the folder, with a run.json whose status is incomplete.
-
-        Raises:
-            RunDirectoryExists: the folder is not empty or cannot be created.
-        """
+        """Creates the folder, with a run.json whose status is incomplete; or CaptureError."""
         require_free(path)
         try:
             (path / _SCRATCH).mkdir(parents=True)
         except OSError as error:
-            raise RunDirectoryExists(
+            raise CaptureError(
                 f"cannot write {path}: {error.strerror}; choose another folder with -o"
             ) from None
         directory = cls(path.resolve())
-        directory.write(facts, status="incomplete", reason="still being recorded")
+        write_run_json(directory.path, facts, status="incomplete", reason="still being recorded")
         return directory
 
     @property
@@ -77,34 +75,21 @@ class RunDirectory:
     def scratch(self) -> Path:
         return self.path / _SCRATCH
 
-    def write(self, facts: dict[str, Any], *, status: str, reason: str | None = None) -> None:
+    def finish(self, facts: dict[str, Any], reason: str | None = None) -> None:
+        """Marks the run complete, or incomplete for a reason; removes the files of the ranks."""
+        status = "complete" if reason is None else "incomplete"
+        shutil.rmtree(self.scratch, ignore_errors=True)
         write_run_json(self.path, facts, status=status, reason=reason)
-
-    def finish(self, facts: dict[str, Any]) -> None:
-        """Marks the run complete and removes the temporary files of the ranks."""
-        shutil.rmtree(self.scratch, ignore_errors=True)
-        self.write(facts, status="complete")
-
-    def abandon(self, facts: dict[str, Any], reason: str) -> None:
-        """Marks the run incomplete with a reason; the log and everything else written stay."""
-        shutil.rmtree(self.scratch, ignore_errors=True)
-        self.write(facts, status="incomplete", reason=reason)
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an error, for run.json."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def write_run_json(
     folder: Path, facts: dict[str, Any], *, status: str, reason: str | None = None
 ) -> None:
-    """Replaces run.json atomically.
-
-    Args:
-        status: "complete" or "incomplete".
-        reason: why the run is incomplete; None if it is complete.
-    """
+    """Replaces run.json; the status is complete, or incomplete for a reason."""
     head = {"schema_version": SCHEMA_VERSION, "status": status, "reason": reason}
     write_json(folder / "run.json", head | facts)
 
@@ -118,7 +103,6 @@ def rank_folder(scratch: Path, rank: int) -> Path:
 
 
 def collected_ranks(scratch: Path) -> list[dict[str, Any]]:
-    """The rank.json of each rank, in the order of ranks."""
     folders = sorted(scratch.glob("rank*"), key=lambda folder: int(folder.name[4:]))
     return [json.loads((folder / "rank.json").read_text()) for folder in folders]
 
@@ -140,7 +124,6 @@ def write_steps(folder: Path, scratch: Path, ranks: list[dict[str, Any]]) -> Non
 
 
 def notes_of_steps(scratch: Path, rank: int) -> Path:
-    """The file with a rank's notes about the profiled pass."""
     return rank_folder(scratch, rank) / "profiled.json"
 
 
@@ -150,3 +133,70 @@ def _by_request(tokens: dict[str, int]) -> dict[str, int]:
         match[1] if (match := _WORKLOAD_ID.match(name)) else name: count
         for name, count in tokens.items()
     }
+
+
+@contextmanager
+def profile(
+    path: str | Path,
+    *,
+    stacks: bool = False,
+    shapes: bool = True,
+    memory: bool = False,
+    rank: int | None = None,
+) -> Iterator[Any]:
+    """Records the `with` block on this rank into `path/traces/rank<N>.pt.trace.json.gz`.
+
+    All ranks of a job use the same path; rank 0 writes run.json. Yields the
+    torch.profiler.profile, whose `step()` marks the iterations of the program.
+
+    Args:
+        rank: the rank of this process. None takes it from torch.distributed, or else from the
+            variable RANK, which torchrun sets; without either it is 0.
+
+    Raises:
+        FileExistsError: a trace of this rank already exists there.
+    """
+    import torch
+
+    number, world_size = _rank_and_world_size(rank)
+    folder = Path(path)
+    trace = folder / "traces" / f"rank{number}.pt.trace.json.gz"
+    if trace.exists():
+        raise FileExistsError(f"{trace} already exists; choose another run directory")
+    trace.parent.mkdir(parents=True, exist_ok=True)
+    start_unix_ns = time.time_ns()
+    recorder = torch.profiler.profile(
+        record_shapes=shapes, profile_memory=memory, with_stack=stacks
+    )
+    with recorder:
+        begin_unix_ns = time.time_ns()
+        yield recorder
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        end_unix_ns = time.time_ns()
+    with atomic_write(trace) as draft:
+        recorder.export_chrome_trace(str(draft))
+    if number == 0:
+        from capture.environment import start_facts, torch_libraries, variables
+
+        start = datetime.fromtimestamp(start_unix_ns / 1e9, UTC).isoformat(timespec="seconds")
+        facts = {"kind": "program", "command": shlex.join(sys.argv), **start_facts()} | {
+            "start_unix_ns": start_unix_ns,
+            "start": start,
+            "parallel": {"world_size": world_size},
+            "environment": variables(),
+            "window": {"begin_unix_ns": begin_unix_ns, "end_unix_ns": end_unix_ns},
+            "profiler": {"stacks": stacks, "shapes": shapes, "memory": memory},
+        }
+        facts["versions"] |= torch_libraries()
+        write_run_json(folder, facts, status="complete")
+
+
+def _rank_and_world_size(rank: int | None) -> tuple[int, int]:
+    import torch
+
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    size, found = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+    if distributed:
+        size, found = torch.distributed.get_world_size(), torch.distributed.get_rank()
+    return (found, size) if rank is None else (rank, max(size, rank + 1))

@@ -4,12 +4,11 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from capture.environment import annotates_in_detail
 from capture.errors import ServerUnusable
-from capture.versions import annotates_in_detail
 from capture.workload import Chunk, Request
 
 if TYPE_CHECKING:
@@ -110,22 +109,16 @@ def with_parallel_ranks(
 
 def model_config(served: dict[str, Any]) -> dict[str, Any] | None:
     """The config.json of a served model, from its folder or this machine's Hugging Face cache."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        found: dict[str, Any] = json.loads(_config_file(served["root"]).read_text())
-        return found
-    return None
-
-
-def _config_file(root: str) -> Path:
     from huggingface_hub import try_to_load_from_cache
 
-    folder = Path(root)
-    if folder.is_dir():
-        return folder / "config.json"
-    cached = try_to_load_from_cache(root, "config.json")
-    if not isinstance(cached, str):
-        raise FileNotFoundError(f"{root} is not in the Hugging Face cache of this machine")
-    return Path(cached)
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        file: Any = Path(served["root"]) / "config.json"
+        if not file.parent.is_dir():
+            file = try_to_load_from_cache(served["root"], "config.json")
+        if isinstance(file, str | Path):
+            found: dict[str, Any] = json.loads(Path(file).read_text())
+            return found
+    return None
 
 
 _PROFILER = {
@@ -155,20 +148,11 @@ class Server:
         )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self._session.close()
 
     async def facts(self) -> dict[str, Any]:
-        """The served model and the version of vLLM.
-
-        Raises:
-            ServerUnusable: nothing answers, or it is not a vLLM server.
-        """
+        """The served model and the version of vLLM; ServerUnusable if no vLLM server answers."""
         models = await self._get("/v1/models")
         try:
             served = models["data"][0]
@@ -193,27 +177,26 @@ class Server:
                 f"({type(error).__name__}); see the server's log"
             ) from None
 
-    async def _failure(self, path: str, answer: "aiohttp.ClientResponse") -> str:
-        text = (await answer.text())[:200]
-        return f"{self.url}{path} failed with status {answer.status}: {text}"
+    async def _require_success(
+        self, path: str, answer: "aiohttp.ClientResponse", hint: str = ""
+    ) -> None:
+        if answer.status != 200:
+            text = (await answer.text())[:200]
+            reason = f"{self.url}{path} failed with status {answer.status}: {text}"
+            raise ServerUnusable(reason + hint)
 
     async def start_profiler(self) -> None:
-        """Starts the profiler on all ranks.
-
-        Raises:
-            ServerUnusable: the server was started without a profiler, or it rejected the request.
-        """
+        """Starts the profiler on all ranks; ServerUnusable if there is none."""
         async with self._post("/start_profile") as answer:
             if answer.status == 404:
+                detailed = {"detailed_trace_annotation": True}
+                config = _PROFILER | (detailed if annotates_in_detail(self._version) else {})
                 raise ServerUnusable(
                     f"the server at {self.url} has no profiler; "
-                    f"start it with --profiler-config '{_profiler_config(self._version)}'"
+                    f"start it with --profiler-config '{json.dumps(config)}'"
                 )
-            if answer.status != 200:
-                hint = (
-                    f"if another capture is running, curl -X POST {self.url}/stop_profile ends it"
-                )
-                raise ServerUnusable(f"{await self._failure('/start_profile', answer)}; {hint}")
+            hint = f"; if another capture is running, curl -X POST {self.url}/stop_profile ends it"
+            await self._require_success("/start_profile", answer, hint)
 
     async def follow(self, folder: Path) -> bool:
         """Makes the ranks record their steps in a folder; False if the server cannot."""
@@ -224,8 +207,7 @@ class Server:
     async def stop_profiler(self) -> None:
         """Stops the profiler; returns when all ranks have written their traces."""
         async with self._post("/stop_profile") as answer:
-            if answer.status != 200:
-                raise ServerUnusable(await self._failure("/stop_profile", answer))
+            await self._require_success("/stop_profile", answer)
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         """Requests one greedy completion of full length and yields its chunks as they arrive."""
@@ -241,8 +223,7 @@ class Server:
         # The server appends a suffix to this id, after the slash.
         headers = {"X-Request-Id": f"{request.request_id}/"}
         async with self._post("/v1/completions", json=body, headers=headers) as answer:
-            if answer.status != 200:
-                raise ServerUnusable(await self._failure("/v1/completions", answer))
+            await self._require_success("/v1/completions", answer)
             async for line in answer.content:
                 text = line.decode().strip()
                 if text.startswith("data: {"):
@@ -261,11 +242,6 @@ class Server:
                 f"no vLLM server answers at {self.url} ({type(error).__name__}); "
                 "check that it is running and that this is its address"
             ) from None
-
-
-def _profiler_config(version: str) -> str:
-    detailed = {"detailed_trace_annotation": True} if annotates_in_detail(version) else {}
-    return json.dumps(_PROFILER | detailed)
 
 
 def _chunk(event: dict[str, Any]) -> Chunk:

@@ -89,8 +89,11 @@ _REFERS_ELSEWHERE = ("root cause above", "Engine core initialization failed", "S
 def explained(failure: str, log: Path) -> str:
     """One line with the error of an engine, a fix if one is known, and the path of the log."""
     tail = log_tail(log)
+    cause = next((line.strip() for line in failure.splitlines() if line.strip()), "no message")
+    if cause.endswith(":") or any(text in failure for text in _REFERS_ELSEWHERE):
+        cause = _last_error(tail) or cause
     fix = _known_fix(f"{failure}\n{tail}")
-    return f"{fix or f'the engine failed: {_root_cause(failure, tail)}'} (log: {log})"
+    return f"{fix or f'the engine failed: {cause}'} (log: {log})"
 
 
 def explained_by_log(what: str, log: Path) -> str:
@@ -111,15 +114,6 @@ def log_tail(log: Path) -> str:
 
 def _known_fix(messages: str) -> str | None:
     return next((fix for texts, fix in _KNOWN if any(text in messages for text in texts)), None)
-
-
-def _root_cause(failure: str, tail: str) -> str:
-    """The first line of the failure, or the last error in the log if the failure refers to it."""
-    first = next((line.strip() for line in failure.splitlines() if line.strip()), "no message")
-    only_a_type = first.endswith(":")
-    if not only_a_type and not any(text in failure for text in _REFERS_ELSEWHERE):
-        return first
-    return _last_error(tail) or first
 
 
 def _last_error(tail: str) -> str | None:
@@ -143,7 +137,6 @@ def run_engine(
     """Starts an engine process that runs a plan, and returns its result.
 
     Args:
-        log: the file for everything that the engine prints.
         variables: environment variables of the engine process.
         launcher: the command line of a profiler that starts the engine process.
         write_s: how long it may take to write its report after the engine has ended.
@@ -173,30 +166,22 @@ def run_engine(
             process.stdin.write(replace(plan, events_descriptor=theirs).to_json())
             process.stdin.close()
             with os.fdopen(ours) as events:
-                last = _last_event(events, on_phase)
+                last: dict[str, Any] = {}  # stays empty if the process dies before its result
+                for line in events:
+                    last = json.loads(line)
+                    if "phase" not in last:
+                        break
+                    on_phase(last["phase"], last["count"], last["total"])
+                    last = {}
             grace_s = GRACE_S + write_s
-            return _engine_result(last, log)
+            if "result" in last:
+                result: dict[str, Any] = last["result"]
+                return result
+            if not last:
+                raise EngineFailed(explained("its process ended without an error message", log))
+            if last["known"]:
+                raise CaptureError(last["failure"])
+            raise EngineFailed(explained(f"{last['type']}: {last['failure']}", log))
         finally:
             end_process_tree(process, grace_s=grace_s)
             remove_shared_memory(before)
-
-
-def _last_event(events: Any, on_phase: OnPhase) -> dict[str, Any]:
-    """Passes progress on, and returns the last event; {} if the process died before it."""
-    for line in events:
-        event: dict[str, Any] = json.loads(line)
-        if "phase" not in event:
-            return event
-        on_phase(event["phase"], event["count"], event["total"])
-    return {}
-
-
-def _engine_result(last: dict[str, Any], log: Path) -> dict[str, Any]:
-    if "result" in last:
-        result: dict[str, Any] = last["result"]
-        return result
-    if not last:
-        raise EngineFailed(explained("its process ended without an error message", log))
-    if last["known"]:
-        raise CaptureError(last["failure"])
-    raise EngineFailed(explained(f"{last['type']}: {last['failure']}", log))

@@ -21,10 +21,7 @@ def annotate(model: Any, *, nvtx: bool = False) -> list[str]:
 
     The names are the model's own, so a layer has the same number on every pipeline rank. A module
     that several others share (the rotary embedding) is skipped because it has no unique name.
-
-    Args:
-        nvtx: whether the ranges are NVTX ranges, which NVIDIA's tools record, instead of those that
-            PyTorch's profiler records.
+    The ranges are NVTX ranges for NVIDIA's tools, or those that PyTorch's profiler records.
     """
     named = list(model.named_modules(remove_duplicate=False))
     places = Counter(id(module) for _, module in named)
@@ -52,19 +49,14 @@ def _wrap(module: Any, label: str, *, nvtx: bool) -> None:
     module.__dict__["forward"] = forward
 
 
-def scheduled_tokens(output: Any) -> dict[str, int]:
-    """The number of tokens that each request processes in the iteration of a SchedulerOutput."""
-    return dict(output.num_scheduled_tokens)
-
-
 def computed_tokens(output: Any) -> dict[str, int]:
     """The number of tokens of each scheduled request whose keys and values exist before it.
 
     Tokens from the prefix cache count too. Requests without this number are left out.
     """
+    new = getattr(output, "scheduled_new_reqs", ())
     before = {
-        getattr(new, "req_id", None): getattr(new, "num_computed_tokens", None)
-        for new in getattr(output, "scheduled_new_reqs", ())
+        getattr(one, "req_id", None): getattr(one, "num_computed_tokens", None) for one in new
     }
     cached = getattr(output, "scheduled_cached_reqs", None)
     names, counts = getattr(cached, "req_ids", ()), getattr(cached, "num_computed_tokens", ())
@@ -80,14 +72,8 @@ _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)$")
 
 
 class WorkerExtension:
-    """Methods that are added to a vLLM worker; `self` is the worker."""
-
     def capture_install(self: Any, folder: str, annotated: bool) -> None:
-        """Makes a worker count its engine iterations; annotates its modules on request.
-
-        Args:
-            folder: the common folder of all ranks, in which each creates its own.
-        """
+        """Makes a worker count its engine iterations; annotates its modules on request."""
         _install_window(self, folder)
         model = self.get_model()
         nvtx = self.profiler_config.profiler == "cuda"
@@ -96,10 +82,7 @@ class WorkerExtension:
         (self.capture_rank_folder / "rank.json").write_text(json.dumps(facts))
 
     def capture_follow(self: Any, folder: str) -> None:
-        """Writes notes to `folder` about each recording of the server's own profiler.
-
-        A second call only changes the folder.
-        """
+        """Writes notes about each recording of the server's own profiler to a folder."""
         if hasattr(self, "capture_window"):
             self.capture_rank_folder = _rank_folder(self, folder)
             return
@@ -162,21 +145,15 @@ class _Window:
     def __init__(self, worker: Any) -> None:
         self._worker = worker
         self._execute_model = worker.execute_model
-        self._profiled = False
-        self._skip: int | None = None  # None before the first pass
-        self._steps: int | None = None
-        self._count = 0
+        self.begin(profiled=False, skip=None, steps=None)
+
+    def begin(self, *, profiled: bool, skip: int | None, steps: int | None) -> None:
+        """Begins a pass; `skip` is None before the first one."""
+        self._profiled, self._skip, self._steps = profiled, skip, steps
+        self._count = self._write_ns = 0
         self._iterations: list[dict[str, Any]] = []  # those in the window
         self._begin_ns: int | None = None
         self._end_ns: int | None = None
-        self._write_ns = 0
-
-    def begin(self, *, profiled: bool, skip: int, steps: int | None) -> None:
-        self._profiled, self._skip, self._steps = profiled, skip, steps
-        self._count = 0
-        self._iterations = []
-        self._begin_ns = self._end_ns = None
-        self._write_ns = 0
         if skip == 0:
             self._open()
 
@@ -190,7 +167,7 @@ class _Window:
         if self._begin_ns is not None and self._end_ns is None:
             iteration = {
                 "begin_unix_ns": time.time_ns(),
-                "scheduled": scheduled_tokens(scheduler_output),
+                "scheduled": dict(scheduler_output.num_scheduled_tokens),
                 "computed": computed_tokens(scheduler_output),
             }
             self._iterations.append(iteration)

@@ -5,22 +5,18 @@ import json
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from capture.errors import WorkloadInvalid
 
-SEED = 0
 KNOWN_TOKENS = 1000  # every model has these token ids; a server does not report its vocabulary
 
 
-@dataclass(frozen=True)
-class Request:
-    """One prompt, as token ids or as text, and the number of tokens to generate for it.
-
-    Attributes:
-        number: its position in the workload, counted from 0.
-    """
+class Request(NamedTuple):
+    """One prompt, as token ids or as text, its position, and how many tokens to generate."""
 
     number: int
     request_id: str
@@ -28,14 +24,10 @@ class Request:
     output_tokens: int
 
 
-@dataclass(frozen=True)
-class Mix:
-    """Request lengths to draw from, each with the same probability.
+class Mix(NamedTuple):
+    """Lengths of prompt and output to draw from, each with the same probability.
 
-    Attributes:
-        shapes: pairs of prompt tokens and output tokens.
-        prompts: number of requests, unless the user gives one.
-        concurrency: number of requests in flight, unless the user gives one.
+    The numbers of requests, and of those in flight, hold unless the user gives others.
     """
 
     shapes: Sequence[tuple[int, int]]
@@ -67,6 +59,10 @@ class Workload:
     mix: str | None
     seed: int | None
 
+    def facts(self) -> dict[str, Any]:
+        known = {"mix": self.mix, "seed": self.seed}
+        return known | {"requests": len(self.requests), "concurrency": self.concurrency}
+
 
 def random_workload(
     *,
@@ -76,7 +72,7 @@ def random_workload(
     prompt_tokens: int | None = None,
     output_tokens: int | None = None,
     concurrency: int | None = None,
-    seed: int = SEED,
+    seed: int = 0,
 ) -> Workload:
     """Creates requests with random token ids; numbers given here replace those of the mix.
 
@@ -94,11 +90,7 @@ def random_workload(
 
 
 def file_workload(path: Path, *, output_tokens: int | None, concurrency: int | None) -> Workload:
-    """Creates one request per line of a file: a JSON array of token ids, or text.
-
-    Raises:
-        WorkloadInvalid: the file cannot be read, or it has no prompts.
-    """
+    """One request per line of a file: a JSON array of token ids, or text; or WorkloadInvalid."""
     try:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
@@ -106,17 +98,15 @@ def file_workload(path: Path, *, output_tokens: int | None, concurrency: int | N
     if not lines:
         raise WorkloadInvalid(f"{path} has no prompts; write one per line")
     wanted = output_tokens or DEFAULT_MIX.shapes[0][1]
-    requests = [Request(n, f"request-{n}", _prompt(line), wanted) for n, line in enumerate(lines)]
+    requests = []
+    for number, line in enumerate(lines):
+        prompt: list[int] | str = line
+        with suppress(ValueError):
+            ids = json.loads(line)
+            if isinstance(ids, list) and ids and all(type(item) is int for item in ids):
+                prompt = ids
+        requests.append(Request(number, f"request-{number}", prompt, wanted))
     return Workload(requests, concurrency or DEFAULT_MIX.concurrency, None, None)
-
-
-def _prompt(line: str) -> list[int] | str:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return line
-    is_ids = isinstance(value, list) and value and all(type(item) is int for item in value)
-    return value if is_ids else line
 
 
 def require_token_ids(workload: Workload) -> None:
@@ -148,8 +138,7 @@ def require_fitting(workload: Workload, *, max_model_len: int, vocab_size: int) 
             )
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(NamedTuple):
     """The contents of one message from a server or an engine, usually one token."""
 
     tokens: int
@@ -178,8 +167,7 @@ class Answer:
     finish_reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(NamedTuple):
     """One run of the whole workload; begin and end are Unix time in ns."""
 
     answers: Sequence[Answer]
@@ -213,9 +201,8 @@ async def drive(
 ) -> Pass:
     """Sends all requests in order and keeps `workload.concurrency` of them in flight.
 
-    Args:
-        done: called with the number of finished requests and the number of all requests.
-        stop: once this event is set, no further request is sent.
+    `done` is called with the numbers of finished and of all requests. Once `stop` is set, no
+    further request is sent.
     """
     waiting = iter(workload.requests)
     answers: list[Answer] = []

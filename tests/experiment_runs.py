@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from capture.environment import InstalledVllm
 from capture.experiment import block, runner, vllm_processes
-from capture.versions import InstalledVllm
 
 TESTS = Path(__file__).parent
 STAND_IN = (sys.executable, str(TESTS / "stand_in_vllm.py"))

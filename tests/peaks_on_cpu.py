@@ -16,10 +16,9 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+from capture.models import Product
 from capture.peaks import collectives, measurements, timing
-from capture.peaks.gpu import Gpu
-from capture.peaks.model_products import Product
-from capture.peaks.timing import Agree, Launch, Rounds, unchanged
+from capture.peaks.timing import Agree, Gpu, Launch, Rounds, unchanged
 
 
 def by_host(launches: Sequence[Launch], *, agree: Agree = unchanged) -> Rounds:

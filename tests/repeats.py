@@ -14,11 +14,9 @@ import databases
 import pyarrow as pa
 
 from traceql.runs.compare import Comparison
-from traceql.runs.compare.profile import profile_of
-from traceql.runs.compare.sides import RunProfile, save_baseline
+from traceql.runs.compare.sides import RunProfile, profile_of, save_baseline
 from traceql.runs.gate.criterion import criteria
-from traceql.runs.gate.decision import decide
-from traceql.runs.gate.outcome import Gate, Outcome
+from traceql.runs.gate.decision import Gate, Outcome, decide
 
 EXAMPLE = "qwen3-8b-tp1-graph"
 PLANTED = databases.ROOT / "tests" / "data" / "planted"

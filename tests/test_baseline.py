@@ -10,8 +10,7 @@ from command_line import called, output, refusal
 from repeats import EXAMPLE, OTHER_QUIET, saved, side
 
 from traceql.runs.compare import Comparison
-from traceql.runs.compare.profile import RESULTS
-from traceql.runs.compare.sides import runs_of
+from traceql.runs.compare.sides import RESULTS, runs_of
 
 
 @pytest.fixture(autouse=True)

@@ -20,14 +20,13 @@ from capture.engine_options import (
     parse_engine_args,
     with_detailed_annotation,
 )
-from capture.environment import checkout, network_adapters, variables
+from capture.environment import checked, checkout, network_adapters, variables
 from capture.errors import CaptureError, UnsupportedVllm, WorkloadInvalid
 from capture.metrics import distribution, pass_metrics
 from capture.profilers import ProfilerOptions, PyTorch
 from capture.run_directory import RunDirectory
 from capture.server import model_config, parallel_layout, trace_folder, with_parallel_ranks
 from capture.supervise import explained
-from capture.versions import checked
 from capture.worker_extension import computed_tokens
 from capture.workload import (
     Chunk,

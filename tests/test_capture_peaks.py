@@ -12,10 +12,9 @@ import pytest
 from command_line import refusal
 
 from capture.errors import GpuBusy, ModelNotFound
-from capture.peaks import gpu as gpu_module
-from capture.peaks.gpu import require_idle, visible_gpus
-from capture.peaks.model_products import configuration, model_products
-from capture.peaks.timing import Rounds, timed
+from capture.models import configuration, model_products
+from capture.peaks import timing as gpu_module
+from capture.peaks.timing import Rounds, require_idle, timed, visible_gpus
 from traceql.database.loading.inputs import peaks_document
 
 ROOT = Path(__file__).parent.parent

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceql.runs.compare.kernel_matching import Aligned, aligned, stem
-from traceql.runs.compare.layer_changes import layer_changes
+from traceql.runs.compare.layers_and_kernels import Aligned, aligned, layer_changes, stem
 from traceql.runs.compare.setup import Effect, differences
 from traceql.runs.compare.verdict import Verdict, holm, interval_place, judged, p_value, shift
 

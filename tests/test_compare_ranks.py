@@ -8,7 +8,7 @@ from repeats import change, outcome, side
 from traceql.database.terminology import terminology
 from traceql.runs.compare import Comparison
 from traceql.runs.compare.sentences import roots
-from traceql.runs.gate.outcome import Verdict
+from traceql.runs.gate.decision import Verdict
 
 ONE_OF_TWO = "qwen3-8b-tp2-serving"  # rank 0 alone is bundled
 REASON = "it includes waiting for ranks that are not loaded"

@@ -16,8 +16,7 @@ import pytest
 from traces import hears_ctrl_c
 
 from traceql.errors import LakeError, TraceqlError
-from traceql.runs.lake.executor.processes import Processes
-from traceql.runs.lake.executor.task import Task, TaskLost, TaskResult
+from traceql.runs.lake.executor import Processes, Task, TaskLost, TaskResult
 
 
 def task(work: Callable[[], Any], name: str = "run", timeout_s: float = 60) -> Task:
@@ -85,7 +84,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import executor_tasks
 from test_executors import task
-from traceql.runs.lake.executor.processes import Processes
+from traceql.runs.lake.executor import Processes
 if __name__ == "__main__":
     with Processes(1) as executor:
         executor.start(task(partial(executor_tasks.tidy_up, Path(sys.argv[2]))))

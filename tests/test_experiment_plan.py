@@ -12,14 +12,13 @@ import yaml
 from command_line import called
 from experiment_runs import use_stand_in
 
+from capture.environment import InstalledVllm
 from capture.errors import PlanInvalid
 from capture.experiment import runner
-from capture.experiment.feasibility import Feasibility, read_model_config
 from capture.experiment.plan import Plan, plan_schema
 from capture.experiment.plan_document import Override, parse_set, parse_sweep, presets, read_plan
-from capture.experiment.points import PROFILED, blocks, points_of
+from capture.experiment.points import PROFILED, Feasibility, blocks, points_of, read_model_config
 from capture.models import built_in_config
-from capture.versions import InstalledVllm
 from traceql.cli.commands import weight_bytes
 
 MODEL = [Override(("model",), "qwen3-8b", "--model")]

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 from experiment_runs import repeats_of, statuses, use_stand_in
 
 from capture.cli.experiment import command
+from capture.environment import InstalledVllm
 from capture.experiment import runner
-from capture.versions import InstalledVllm
 
 pytestmark = pytest.mark.slow
 

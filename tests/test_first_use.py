@@ -21,8 +21,7 @@ import traceql
 from traceql.database.excerpt import ExcerptSelection, cut
 from traceql.database.loading.draft import LOADED, every_table
 from traceql.errors import DatabaseError
-from traceql.runs.compare.profile import RESULTS
-from traceql.runs.compare.sides import runs_of
+from traceql.runs.compare.sides import RESULTS, runs_of
 from traceql.runs.lake.add import add_run
 from traceql.runs.lake.manifest import entries
 from traceql.runs.lake.store import store_at

@@ -13,7 +13,7 @@ from repeats import LOUD, OTHER_LOUD, OTHER_QUIET, QUIET, SLOWER_DECODE, decided
 from traceql.errors import CriterionInvalid
 from traceql.runs.compare.verdict import LEAST_RUNS
 from traceql.runs.gate.criterion import criterion, metrics
-from traceql.runs.gate.outcome import Gate, Verdict
+from traceql.runs.gate.decision import Gate, Verdict
 from traceql.runs.gate.reports import as_json, as_junit, as_markdown, as_text
 
 

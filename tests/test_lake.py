@@ -160,13 +160,13 @@ def test_two_writers_add_each_run_once(tmp_path: Path) -> None:
 
 _KILLED = """
 import os, signal, sys
-from traceql.runs.lake.store import LocalStore
-moves, put = iter(range(1_000)), LocalStore.put
+from traceql.runs.lake.store import Store
+moves, put = iter(range(1_000)), Store.put
 def put_or_die(store, draft, name):
     if next(moves) == int(sys.argv[1]):
         os.kill(os.getpid(), signal.SIGKILL)
     put(store, draft, name)
-LocalStore.put = put_or_die
+Store.put = put_or_die
 from traceql.runs.lake.add import add_run
 from traceql.runs.lake.maintenance import compact
 if sys.argv[2] == "add":

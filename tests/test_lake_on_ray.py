@@ -21,9 +21,9 @@ import traceql
 from traceql.cli import cli
 from traceql.errors import TraceqlError
 from traceql.runs.lake.add import add_run
-from traceql.runs.lake.executor.on_ray import Machine, OnRay, alive_nodes
-from traceql.runs.lake.executor.task import Task
+from traceql.runs.lake.executor import Task
 from traceql.runs.lake.maintenance import check_lake
+from traceql.runs.lake.on_ray import Machine, OnRay, alive_nodes
 
 pytestmark = [
     pytest.mark.slow,

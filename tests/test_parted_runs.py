@@ -10,7 +10,7 @@ import pytest
 import traceql
 from traceql.database.loading.reading import Workers
 from traceql.runs.lake.add import add_run
-from traceql.runs.lake.executor.task import Executor, Resources, Task, TaskResult, bytes_at, outcome
+from traceql.runs.lake.executor import Executor, Resources, Task, TaskResult, bytes_at, outcome
 from traceql.runs.lake.fan_out import add_runs
 from traceql.runs.lake.maintenance import check_lake
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from traceql.run import open_run as open
     from traceql.runs.compare import Comparison, diff
     from traceql.runs.experiment.experiment import Experiment, experiment
-    from traceql.runs.gate.decision import gate
-    from traceql.runs.gate.outcome import Gate
+    from traceql.runs.gate.decision import Gate, gate
     from traceql.runs.history import History, history
     from traceql.runs.lake import Lake, open_lake
 
@@ -46,7 +45,7 @@ _PLACES = {
     "Advice": "traceql.plan.advise:Advice",
     "Comparison": "traceql.runs.compare:Comparison",
     "Experiment": "traceql.runs.experiment.experiment:Experiment",
-    "Gate": "traceql.runs.gate.outcome:Gate",
+    "Gate": "traceql.runs.gate.decision:Gate",
     "History": "traceql.runs.history:History",
     "Lake": "traceql.runs.lake:Lake",
     "Result": "traceql.result:Result",

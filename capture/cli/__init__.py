@@ -26,7 +26,11 @@ class _Group(CaptureCommand, click.Group):
         return list(self.commands)
 
 
-@click.group("capture", cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    "capture",
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)
 def command() -> None:
     """Record vLLM with torch.profiler into a run directory.
 
@@ -49,9 +53,9 @@ def command() -> None:
     help="Use random weights; nothing is downloaded for a built-in architecture. Built-in "
     f"architectures: {', '.join(built_in_models())}.",
 )
-@click.option("--tp", type=_COUNT, default=1, show_default=True, help="Tensor-parallel size.")
-@click.option("--pp", type=_COUNT, default=1, show_default=True, help="Pipeline-parallel size.")
-@click.option("--dp", type=_COUNT, default=1, show_default=True, help="Data-parallel size.")
+@click.option("--tp", type=_COUNT, default=1, help="Tensor-parallel size.")
+@click.option("--pp", type=_COUNT, default=1, help="Pipeline-parallel size.")
+@click.option("--dp", type=_COUNT, default=1, help="Data-parallel size.")
 @click.option("--ep", is_flag=True, help="Use expert parallelism (mixture-of-experts models).")
 @click.option("--eager", is_flag=True, help="Use neither torch.compile nor CUDA graphs.")
 @click.option("--dtype", help="Data type, as in vLLM.  [default: that of the model]")
@@ -68,14 +72,12 @@ def command() -> None:
     "--warmup",
     type=click.IntRange(0),
     default=2,
-    show_default=True,
     help="How many times to run the workload before anything is measured.",
 )
 @click.option(
     "--skip",
     type=click.IntRange(0),
     default=0,
-    show_default=True,
     help="Steps (engine iterations) to skip before recording.",
 )
 @click.option(
@@ -88,7 +90,6 @@ def command() -> None:
     "tool",
     type=click.Choice(["torch", "nsys", "ncu"]),
     default="torch",
-    show_default=True,
     help="PyTorch's profiler, Nsight Systems, or Nsight Compute, which counts the bytes and FLOPs "
     "of each kernel instead of recording a timeline. The last two must be on PATH.",
 )
@@ -100,7 +101,7 @@ def command() -> None:
 @click.option(
     "--stacks", is_flag=True, help="Record Python stacks; this is slow and makes traces large."
 )
-@click.option("--shapes/--no-shapes", default=True, show_default=True, help="Record input shapes.")
+@click.option("--shapes/--no-shapes", default=True, help="Record input shapes.")
 @click.option("--memory", is_flag=True, help="Record memory allocations.")
 @click.option(
     "-o",
@@ -133,12 +134,8 @@ def run_command(
     from capture.record import RunOptions, record_run
 
     of_engine = ("tp", "pp", "dp", "ep", "eager", "dtype", "max_num_seqs")
-    engine = EngineOptions(
-        model,
-        dummy_weights,
-        **{name: options.pop(name) for name in of_engine},
-        more=parse_engine_args(engine_args),
-    )
+    sizes = {name: options.pop(name) for name in of_engine}
+    engine = EngineOptions(model, dummy_weights, **sizes, more=parse_engine_args(engine_args))
     run = RunOptions(
         engine,
         tool,
@@ -147,13 +144,9 @@ def run_command(
         warmup_passes=warmup,
         **options,
     )
+    path = output or _new_run(f"{Path(model).name.lower()}-tp{engine.tp}-pp{engine.pp}")
     with progress() as on_phase:
-        recorded = record_run(
-            run,
-            output or _new_run(f"{Path(model).name.lower()}-tp{engine.tp}-pp{engine.pp}"),
-            on_phase=on_phase,
-            warn=warn,
-        )
+        recorded = record_run(run, path, on_phase=on_phase, warn=warn)
     write_report(recorded)
 
 
@@ -167,7 +160,6 @@ def _new_run(prefix: str) -> Path:
     "--seconds",
     type=click.FloatRange(0, min_open=True),
     default=2.0,
-    show_default=True,
     help="Seconds to record. Writing the traces takes several times as long.",
 )
 @click.option(
@@ -210,17 +202,15 @@ def attach_command(
 
     workload = None
     if load and prompts_file:
-        workload = file_workload(
-            prompts_file,
-            output_tokens=options["output_tokens"],
-            concurrency=options["concurrency"],
-        )
+        tokens, concurrency = options["output_tokens"], options["concurrency"]
+        workload = file_workload(prompts_file, output_tokens=tokens, concurrency=concurrency)
     elif load:
         workload = random_workload(vocab_size=KNOWN_TOKENS, **options)
+    path = output or _new_run("attach")
     with progress() as on_phase:
         recording = attach(
             url,
-            output or _new_run("attach"),
+            path,
             seconds=seconds,
             workload=workload,
             traces=traces,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from capture.environment import require_packages
 from capture.errors import CaptureError
 from capture.supervise import OnPhase
-from capture.versions import require_packages
 from capture.workload import DEFAULT_MIX, MIXES
 
 if TYPE_CHECKING:
@@ -51,19 +51,17 @@ def progress() -> Iterator[OnPhase]:
 @contextmanager
 def _bars() -> Iterator[OnPhase]:
     require_packages("rich")
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TaskID,
-        TextColumn,
-        TimeElapsedColumn,
-    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bars:
-        tasks: dict[str, TaskID] = {}
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, progress.TaskID] = {}
 
         def finish_bars() -> None:
             for task in tasks.values():
@@ -81,7 +79,6 @@ def _bars() -> Iterator[OnPhase]:
 
 
 def warn(message: str) -> None:
-    """Prints a warning to stderr."""
     click.echo(f"traceql: warning: {message}", err=True)
 
 
@@ -116,7 +113,6 @@ _METRICS = (("ttft", "TTFT"), ("tpot", "TPOT"), ("itl", "ITL"), ("e2e", "end-to-
 
 
 def write_report(recorded: "Recorded") -> None:
-    """Prints the overhead, the latencies and the next command."""
     facts = recorded.facts
     window = facts["window"]
     traces = {recorded.path / rank["trace"] for rank in facts["ranks"]}
@@ -177,7 +173,7 @@ _OPTIONS = (
         "--output-tokens", type=click.IntRange(1), help="Tokens generated for each prompt."
     ),
     click.option("--concurrency", type=click.IntRange(1), help="Requests in flight."),
-    click.option("--seed", default=0, show_default=True, help="Seed of lengths and token ids."),
+    click.option("--seed", default=0, help="Seed of lengths and token ids."),
     click.option(
         "--prompts-file",
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -187,7 +183,6 @@ _OPTIONS = (
 
 
 def workload_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds these options to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

@@ -11,9 +11,8 @@ from capture.cli.console import CaptureCommand, warn
 
 if TYPE_CHECKING:
     from capture.experiment.block import Done
-    from capture.experiment.feasibility import WeightBytes
-    from capture.experiment.points import Point
-    from capture.experiment.progress import Overview
+    from capture.experiment.points import Point, WeightBytes
+    from capture.experiment.runner import Overview
 
 
 _MINUTE_S, _HOUR_S = 60, 3600
@@ -28,8 +27,6 @@ _GRID = {
 
 
 class _ProgressLines:
-    """Prints a line for each repeat that ends."""
-
     warn = staticmethod(warn)
 
     def __init__(self) -> None:
@@ -153,9 +150,9 @@ def command(
     """
     if retry_failed and not resume:
         raise click.UsageError("--retry-failed needs --resume")
+    from capture.environment import require_packages
     from capture.experiment.plan_document import Override, parse_set, parse_sweep, read_plan
     from capture.experiment.runner import RunOptions, run_experiment
-    from capture.versions import require_packages
 
     require_packages("yaml")
     overrides = [Override(("model",), model, "--model")] if model else []

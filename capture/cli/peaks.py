@@ -10,13 +10,12 @@ import click
 from capture.cli.console import CaptureCommand, progress, warn
 
 
-@click.command("measure", cls=CaptureCommand)
+@click.command("measure", cls=CaptureCommand, context_settings={"show_default": True})
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     default="peaks.json",
-    show_default=True,
     help="The file to write. traceql load finds a peaks.json in a run directory by itself.",
 )
 @click.option(
@@ -28,7 +27,6 @@ from capture.cli.console import CaptureCommand, progress, warn
     "--tp",
     type=click.IntRange(1),
     default=1,
-    show_default=True,
     help="Tensor-parallel size that the products of the model are divided by.",
 )
 @click.option(
@@ -44,7 +42,6 @@ from capture.cli.console import CaptureCommand, progress, warn
     "warm_up_s",
     type=click.FloatRange(0),
     default=30.0,
-    show_default=True,
     help="Seconds of load before anything is measured: a cold GPU has a higher clock.",
 )
 def command(
@@ -77,7 +74,6 @@ def command(
 
 
 def _summary(document: Mapping[str, Any]) -> list[str]:
-    """The best of each kind."""
     lines = [document["device_name"]]
     for dtype in dict.fromkeys(one["dtype"] for one in document["products"]):
         best = max((p for p in document["products"] if p["dtype"] == dtype), key=_tflops)

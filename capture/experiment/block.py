@@ -3,43 +3,39 @@
 import asyncio
 import errno
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from capture.attach import attach
 from capture.engine_options import engine_variables
-from capture.errors import CaptureError, PlanInvalid, PointFailed, ResultsUnusable
+from capture.environment import InstalledVllm, annotates_in_detail, start_facts, variables
+from capture.errors import CaptureError, PointFailed, ResultsUnusable
 from capture.experiment.plan import Plan
 from capture.experiment.points import Block, Point
 from capture.experiment.results import (
     Results,
     read_bench,
-    start_facts,
-    write_failure,
     write_repeat,
     write_serve_results,
     write_summary,
 )
-from capture.experiment.vllm_arguments import (
-    VLLM,
-    bench_latency_arguments,
-    bench_serve_arguments,
-    serve_arguments,
-)
 from capture.experiment.vllm_processes import (
+    VLLM,
     ForkServer,
     Program,
     RunningServer,
+    bench_latency_arguments,
+    bench_serve_arguments,
     run_program,
     running_server,
+    serve_arguments,
 )
 from capture.profilers import PROFILERS, ProfilerOptions
 from capture.server import Server
-from capture.versions import InstalledVllm, annotates_in_detail
 from capture.worker_extension import QUALIFIED_NAME
 from capture.workload import KNOWN_TOKENS, drive, random_workload
 
@@ -49,15 +45,8 @@ _STARTS = 3  # of one block: a server that dies is started again for the points 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-@dataclass(frozen=True)
-class Done:
-    """A finished repeat of a point.
-
-    Attributes:
-        reason: why it failed; None if it is complete.
-        seconds: how long it took.
-        start_s: how long its server took to start; None if it did not.
-    """
+class Done(NamedTuple):
+    """A finished repeat of a point: why it failed, its time, and the start of its server."""
 
     block: Block
     point: Point
@@ -74,9 +63,7 @@ Warn = Callable[[str], None]
 class BlockRun:
     """A block with everything that is needed to run it, also in another process.
 
-    Attributes:
-        model: a folder or an id, as vLLM takes it.
-        order: the position of each repeat in the experiment, by the path of its point.
+    The model is a folder or an id; `order` is the position of each repeat, by path of its point.
     """
 
     plan: Plan
@@ -89,8 +76,7 @@ class BlockRun:
     def run(self, on_done: OnDone, warn: Warn) -> None:
         """Measures the points of the block; a failure is recorded, and the next point follows.
 
-        Raises:
-            ResultsUnusable: the folder of results cannot be written any more.
+        Raises ResultsUnusable if the folder of results cannot be written any more.
         """
         fork_server = ForkServer(VLLM, self._variables())
         with disk_errors_explained(self.results.path), fork_server:
@@ -140,23 +126,21 @@ class BlockRun:
         seconds = self.results.seconds(point, self.block.repeat)
         return None if seconds is None else Done(self.block, point, None, seconds, None)
 
-    @contextmanager
-    def _server(self) -> Iterator[RunningServer]:
+    def _server(self) -> AbstractContextManager[RunningServer]:
         folder = self.results.server(self.block.engine, self.block.repeat)
         arguments, launcher = serve_arguments(self.block.engine, self.model), list[str]()
         if self.block.is_profiled:
             tool = self.plan.record.tool
             arguments += profiler_arguments(tool, folder, self.vllm.version)
             launcher += PROFILERS[tool].command(ProfilerOptions(), folder, repeats=True)
-        with running_server(
+        return running_server(
             arguments,
             folder=folder,
             port=self.plan.port,
             variables=self._variables() | {"VLLM_SERVER_DEV_MODE": "1"},
             timeout_s=self.plan.start_timeout_s,
             launcher=launcher,
-        ) as server:
-            yield server
+        )
 
     def _measure(
         self,
@@ -190,22 +174,23 @@ class BlockRun:
         """Yields the folder of a repeat; a CaptureError of the block makes it a failed repeat."""
         begin, reason = time.monotonic(), None
         with self.results.repeat(point, self.block.repeat) as folder:
-            facts = start_facts() | {
-                "point": point.facts(),
-                "repeat": self.block.repeat,
-                "order": self.order[point.path],
-                "server": server and server.facts(self.results.path),
-            }
+            facts = (
+                {"environment": variables()}
+                | start_facts()
+                | {
+                    "point": point.facts(),
+                    "repeat": self.block.repeat,
+                    "order": self.order[point.path],
+                    "server": server and server.facts(self.results.path),
+                }
+            )
             try:
                 yield folder
             except CaptureError as error:
                 final = self.results.folder(point, self.block.repeat)
                 reason = str(error).replace(str(folder), str(final))
             facts["seconds"] = time.monotonic() - begin
-            if reason is None:
-                write_repeat(folder, facts)
-            else:
-                write_failure(folder, facts, reason, server.log if server else None)
+            write_repeat(folder, facts, reason, server.log if server else None)
         start_s = server.start_s if server else None
         on_done(Done(self.block, point, reason, facts["seconds"], start_s))
 
@@ -230,13 +215,6 @@ def disk_errors_explained(path: Path) -> Iterator[None]:
         ) from None
 
 
-def require_tool(tool: str) -> None:
-    """Raises PlanInvalid if the profiler of a plan is not installed."""
-    program = PROFILERS[tool].program
-    if program and shutil.which(program) is None:
-        raise PlanInvalid(f"record.tool is {tool}, which is not installed; omit it for torch")
-
-
 def profiler_arguments(tool: str, folder: Path, version: str) -> list[str]:
     """The arguments with which `vllm serve` can start and stop a profiler."""
     profiler = PROFILERS[tool]
@@ -251,11 +229,7 @@ def profiler_arguments(tool: str, folder: Path, version: str) -> list[str]:
 async def profile_point(
     point: Point, server: RunningServer, folder: Path, plan: Plan, warn: Warn
 ) -> None:
-    """Warms up a point, then sends its requests repeatedly while the profiler records.
-
-    Raises:
-        CaptureError: there is no recording.
-    """
+    """Warms up a point, then sends its requests repeatedly while the profiler records."""
     workload = random_workload(
         vocab_size=KNOWN_TOKENS,
         prompts=point.requests,

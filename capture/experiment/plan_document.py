@@ -6,44 +6,35 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from capture.environment import require_packages
 from capture.errors import PlanInvalid
 from capture.experiment.plan import Grid, Plan
 from capture.experiment.points import listed, most_points
-from capture.experiment.vllm_arguments import reserved_argument
-from capture.versions import require_packages
+from capture.experiment.vllm_processes import reserved_argument
 
 KeyPath = tuple[str | int, ...]  # the keys and indexes that lead to a value
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """The values of a file and the line of each, counted from 1."""
 
     path: Path
     values: dict[str, Any]
     lines: Mapping[KeyPath, int]
 
-    def line(self, keys: KeyPath) -> int | None:
-        """The line of a value, or of the nearest value that contains it."""
-        for length in range(len(keys), -1, -1):
-            if keys[:length] in self.lines:
-                return self.lines[keys[:length]]
-        return None
-
     def source(self, keys: KeyPath) -> str:
-        return f"{self.path}, line {self.line(keys)}"
+        """The file, and the line of a value, or of the nearest value that contains it."""
+        while keys not in self.lines:
+            keys = keys[:-1]
+        return f"{self.path}, line {self.lines[keys]}"
 
 
 def read_yaml(path: Path) -> Document:
-    """Reads a mapping.
-
-    Raises:
-        PlanInvalid: it cannot be read, is not YAML, has a key twice, or is not a mapping.
-    """
+    """Reads a mapping; raises PlanInvalid if it is none, or has a key twice."""
     require_packages("yaml")
     import yaml
 
@@ -99,8 +90,6 @@ _LOADS = ("batch", "concurrency")  # a grid has one of them
 
 @dataclass
 class Merged:
-    """Values of several sources, and where each of them came from."""
-
     values: dict[str, Any] = field(default_factory=dict)
     sources: dict[KeyPath, str] = field(default_factory=dict)
 
@@ -137,10 +126,7 @@ class Merged:
         return otherwise
 
 
-@dataclass(frozen=True)
-class Override:
-    """A value from the command line, with its option."""
-
+class Override(NamedTuple):
     keys: tuple[str, ...]
     value: Any
     option: str
@@ -150,17 +136,12 @@ class Override:
 
 
 def suggestion(wrong: str, known: Sequence[str]) -> str:
-    """The most similar key, or else all keys."""
     close = get_close_matches(wrong, known, 1)
     return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"
 
 
 def parse_set(text: str) -> Override:
-    """`grid.prompt_tokens=[128, 1024]`: any key, with a value in YAML.
-
-    Raises:
-        PlanInvalid: it is not KEY=VALUE.
-    """
+    """`grid.prompt_tokens=[128, 1024]`: any key, with a value in YAML; or PlanInvalid."""
     import yaml
 
     key, equals, value = text.partition("=")
@@ -174,11 +155,7 @@ def parse_set(text: str) -> Override:
 
 
 def parse_sweep(*texts: str) -> list[Override]:
-    """`batch:1,4,16;prompt_tokens:128,1024`: values of the grid.
-
-    Raises:
-        PlanInvalid: a part is not KEY:VALUE,VALUE, the grid has no such key, or has it already.
-    """
+    """`batch:1,4,16;prompt_tokens:128,1024`: values of the grid; PlanInvalid for unknown keys."""
     import yaml
 
     found = dict[str, Override]()
@@ -235,7 +212,6 @@ _UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$")
 
 
 def presets() -> list[str]:
-    """The names of the presets."""
     return sorted(file.stem for file in _PRESETS.glob("*.yaml"))
 
 
@@ -244,8 +220,7 @@ def read_plan(
 ) -> Plan:
     """The plan of a file, over a preset, under overrides.
 
-    Raises:
-        PlanInvalid: one line, which names the file and the line, or the option.
+    Raises PlanInvalid: one line, which names the file and the line, or the option.
     """
     merged = Merged()
     files = [_PRESETS / f"{preset}.yaml"] if preset else []
@@ -274,8 +249,11 @@ def _converted(merged: Merged) -> Plan:
     except msgspec.ValidationError as error:
         text = str(error)
         at = _AT.search(text)
-        keys = _place(at[1]) if at else ()
         message = text[: at.start()] if at else text
+        keys: KeyPath = tuple(
+            int(number) if number.isdigit() else name or number
+            for name, number in _STEP.findall(at[1] if at else "")
+        )
         if unknown := _UNKNOWN.match(message):
             keys = (*keys, unknown[1])
             message = f"there is no key '{_dotted(keys)}'; {_hint(keys)}"
@@ -287,12 +265,6 @@ def _converted(merged: Merged) -> Plan:
             message = message.replace("`", "").replace("Expected", "expected", 1)
             message = f"{_dotted(keys)}: {message}"
         raise PlanInvalid(f"{merged.source(keys)}: {message}") from None
-
-
-def _place(text: str) -> KeyPath:
-    return tuple(
-        int(number) if number.isdigit() else name or number for name, number in _STEP.findall(text)
-    )
 
 
 def _dotted(keys: KeyPath) -> str:

@@ -1,16 +1,19 @@
-"""The points of a plan: every combination of its grid, grouped into starts of a server."""
+"""The points of a plan: every combination of its grid, and those that cannot be run."""
 
 import hashlib
 import json
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from capture.errors import PlanInvalid
 from capture.experiment.plan import Grid, Plan
+from capture.models import built_in_config
 
 _HASH_LETTERS = 6
 _RATE_S = 30  # seconds that arriving requests cover if nothing else says how many there are
@@ -21,10 +24,7 @@ _LEAST_REQUESTS = 32  # of a point whose requests arrive at a rate
 class Engine:
     """A server to start: what its points have in common.
 
-    Attributes:
-        arguments: of vLLM's engine, beside the parallel sizes.
-        environment: variables of the server.
-        key: a name for folders, which ends in a hash of everything that makes the engine.
+    Its key is a name for folders, which ends in a hash of everything that makes the engine.
     """
 
     model: str
@@ -57,7 +57,6 @@ class Point:
         batch: requests that are sent at once; None for a stream of requests.
         concurrency: most requests in flight; None if there is no limit.
         request_rate: arriving requests per second; None if it is unlimited.
-        requests: how many are measured.
     """
 
     engine: Engine
@@ -76,7 +75,6 @@ class Point:
 
     @property
     def key(self) -> str:
-        """A name for folders, unique among the points of its engine."""
         load = {"batch": self.batch, "concurrency": self.concurrency, "rate": self.request_rate}
         parts = [f"{name}{size:g}" for name, size in load.items() if size is not None]
         parts += [f"in{self.prompt_tokens}", f"out{self.output_tokens}", f"n{self.requests}"]
@@ -88,22 +86,16 @@ class Point:
         return f"{self.engine.key}/{self.key}"
 
     def facts(self) -> dict[str, Any]:
-        """Its description for files."""
         return {"path": self.path} | asdict(self) | {"gpus": self.engine.gpus}
 
 
-@dataclass(frozen=True)
-class Skipped:
-    """A point that is not run."""
-
+class Skipped(NamedTuple):
     point: Point
     reason: str
 
 
 @dataclass(frozen=True)
 class Points:
-    """The points of a plan: those to run and those left out."""
-
     run: Sequence[Point]
     skipped: Sequence[Skipped]
 
@@ -114,20 +106,17 @@ class Points:
 
     def of(self, engine: Engine) -> list[Point]:
         """The points of an engine, from few requests to many, and from short prompts to long."""
-        found = [point for point in self.run if point.engine.key == engine.key]
-        return sorted(
-            found, key=lambda p: (p.in_flight, p.request_rate or math.inf, p.prompt_tokens)
-        )
+
+        def order(point: Point) -> tuple[float, ...]:
+            return point.in_flight, point.request_rate or math.inf, point.prompt_tokens
+
+        return sorted((one for one in self.run if one.engine.key == engine.key), key=order)
 
 
 def points_of(plan: Plan, infeasible: Callable[[Point], str | None]) -> Points:
-    """Every combination of the grid.
+    """Every combination of the grid; raises PlanInvalid if no point can be run.
 
-    Args:
-        infeasible: returns why a point cannot be run; None if it can.
-
-    Raises:
-        PlanInvalid: no point can be run.
+    `infeasible` returns why a point cannot be run; None if it can.
     """
     found = {point.path: point for point in _combinations(plan)}
     run, skipped = [], []
@@ -145,7 +134,6 @@ def points_of(plan: Plan, infeasible: Callable[[Point], str | None]) -> Points:
 
 
 def most_points(grid: Grid) -> int:
-    """How many combinations a grid has, without making them."""
     return math.prod(len(listed(getattr(grid, name))) for name in grid.__struct_fields__)
 
 
@@ -162,19 +150,17 @@ def _combinations(plan: Plan) -> Iterator[Point]:
             listed(grid.prompt_tokens),
             listed(grid.output_tokens),
         ):
-            requests = _requests(plan, batch, concurrency, rate)
+            requests = max(_LEAST_REQUESTS, math.ceil((rate or 0) * _RATE_S))
+            if concurrency is not None:
+                requests = plan.rounds * concurrency
+            requests = requests if batch is None else batch
             yield Point(engine, plan.bench, batch, concurrency, rate, prompt, output, requests)
 
 
 def _engines(plan: Plan, grid: Grid) -> Iterator[Engine]:
-    for tp, pp, dp, ep, arguments, environment in product(
-        listed(grid.tensor_parallel),
-        listed(grid.pipeline_parallel),
-        listed(grid.data_parallel),
-        listed(grid.expert_parallel),
-        grid.engine,
-        grid.environment,
-    ):
+    sizes = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel")
+    of_sizes = (listed(getattr(grid, name)) for name in sizes)
+    for tp, pp, dp, ep, arguments, environment in product(*of_sizes, grid.engine, grid.environment):
         yield Engine(
             plan.model,
             plan.dummy_weights,
@@ -182,17 +168,9 @@ def _engines(plan: Plan, grid: Grid) -> Iterator[Engine]:
             pp,
             dp,
             ep,
-            {name.replace("-", "_"): v for name, v in (plan.engine | arguments).items()},
-            {name: _text(v) for name, v in (plan.environment | environment).items()},
+            {k.replace("-", "_"): v for k, v in (plan.engine | arguments).items()},
+            {k: _text(v) for k, v in (plan.environment | environment).items()},
         )
-
-
-def _requests(plan: Plan, batch: int | None, concurrency: int | None, rate: float | None) -> int:
-    if batch is not None:
-        return batch
-    if concurrency is not None:
-        return plan.rounds * concurrency
-    return max(_LEAST_REQUESTS, math.ceil((rate or 0) * _RATE_S))
 
 
 def _broken_constraint(plan: Plan, point: Point) -> str | None:
@@ -224,11 +202,7 @@ PROFILED = 0  # the number of the repeat under the profiler
 
 @dataclass(frozen=True)
 class Block:
-    """One start of a server, and the points that it measures, in this order.
-
-    Attributes:
-        repeat: counted from 1; PROFILED under the profiler.
-    """
+    """One start of a server, and the points that it measures; repeats count from 1."""
 
     engine: Engine
     repeat: int
@@ -244,7 +218,6 @@ class Block:
 
 
 def repeat_name(repeat: int) -> str:
-    """The folder of a repeat."""
     return "profiled" if repeat == PROFILED else f"repeat-{repeat}"
 
 
@@ -255,9 +228,6 @@ def blocks(
 
     All engines have their first repeat before any has its second, so that a drift of the machine
     affects all of them; within a repeat their order is shuffled. Profiled repeats come last.
-
-    Args:
-        is_done: whether a repeat of a point is finished.
     """
     order = random.Random(seed)
     found = []
@@ -269,3 +239,95 @@ def blocks(
             if left:
                 found.append(Block(engine, repeat, left))
     return found
+
+
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+_LATENCY_TOKENS = 10_000  # whatever the model: vllm/benchmarks/latency.py
+# Arguments that leave the weights on the GPU as the configuration has them. Any other one, such as
+# quantization, hf_overrides or cpu_offload_gb, may make them smaller.
+_KEEP_WEIGHTS = frozenset({
+    "block_size", "compilation_config", "enable_chunked_prefill", "enable_prefix_caching",
+    "enforce_eager", "gpu_memory_utilization", "kv_cache_dtype", "max_model_len",
+    "max_num_batched_tokens", "max_num_seqs", "seed", "trust_remote_code",
+})  # fmt: skip
+
+
+# Bytes that the fullest GPU needs for weights, at least, from a config.json and the sizes tp, pp,
+# dp and ep; None if that is not known. The caller passes it in, as capture cannot compute it.
+WeightBytes = Callable[..., float | None]
+
+
+@dataclass(frozen=True)
+class Feasibility:
+    """Finds why the model or the machine cannot run a point.
+
+    Attributes:
+        config: the config.json of the model; empty if it is not on this machine.
+        gpus: how many are visible; None if a GPU is not needed.
+        gpu_bytes: memory of the largest GPU; None if unknown.
+        weight_bytes: computes the memory of the weights; None if unknown.
+    """
+
+    config: Mapping[str, Any]
+    gpus: int | None
+    gpu_bytes: int | None = None
+    weight_bytes: WeightBytes | None = None
+
+    def reason(self, point: Point) -> str | None:
+        """The first reason why a point cannot be run; None if none is known."""
+        return next(self._reasons(point, point.engine), None)
+
+    def _reasons(self, point: Point, engine: Engine) -> Iterator[str]:
+        heads, layers = self._size("num_attention_heads"), self._size("num_hidden_layers")
+        if heads and heads % engine.tp:
+            yield f"tensor_parallel {engine.tp} does not divide the {heads} attention heads"
+        if layers and layers < engine.pp:
+            yield f"pipeline_parallel {engine.pp} is more than the {layers} layers"
+        if engine.ep and self.config and not any(self._size(name) for name in _EXPERTS):
+            yield "expert_parallel needs a model with experts"
+        if self.gpus is not None and engine.gpus > self.gpus:
+            counts = {0: "no GPU is visible", 1: "1 is visible"}
+            visible = counts.get(self.gpus, f"{self.gpus} are visible")
+            gpus = "1 GPU" if engine.gpus == 1 else f"{engine.gpus} GPUs"
+            yield f"it needs {gpus} (TP x PP x DP), and {visible}"
+        if self.gpu_bytes and self.weight_bytes and _KEEP_WEIGHTS.issuperset(engine.arguments):
+            # The weights alone; caches and activations do not count.
+            needed = self.weight_bytes(
+                self.config, tp=engine.tp, pp=engine.pp, dp=engine.dp, ep=engine.ep
+            )
+            if needed and needed > self.gpu_bytes:
+                yield (
+                    f"each GPU needs {needed / 1e9:.1f} GB for weights, and the largest has "
+                    f"{self.gpu_bytes / 1e9:.1f} GB"
+                )
+        stated = engine.arguments.get("max_model_len")
+        longest = stated if isinstance(stated, int) else self._size("max_position_embeddings")
+        tokens = point.prompt_tokens + point.output_tokens
+        if longest and tokens > longest:
+            whose = "max_model_len" if isinstance(stated, int) else "the model"
+            yield f"a request has {tokens:,} tokens, and {whose} allows {longest:,}"
+        known = self._size("vocab_size")
+        if point.bench == "latency" and known and known < _LATENCY_TOKENS:
+            yield (
+                f"vllm bench latency draws from {_LATENCY_TOKENS:,} tokens, and the model has "
+                f"{known:,}"
+            )
+        most = engine.arguments.get("max_num_seqs")
+        if point.batch and isinstance(most, int) and point.batch > most:
+            yield f"max_num_seqs is {most}, so that a batch of {point.batch} does not run at once"
+
+    def _size(self, name: str) -> int | None:
+        inner = self.config.get("text_config")
+        found = (inner if isinstance(inner, dict) else self.config).get(name)
+        return found if isinstance(found, int) else None
+
+
+def read_model_config(plan: Plan) -> Mapping[str, Any]:
+    """The config.json of a plan's model; empty if it is not on this machine."""
+    folder, config = Path(plan.model), None
+    if folder.is_dir():
+        with suppress(OSError, ValueError):
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    elif plan.dummy_weights:
+        config = built_in_config(plan.model)
+    return config if isinstance(config, dict) else {}

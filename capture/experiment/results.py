@@ -4,18 +4,16 @@ import csv
 import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from capture.environment import checkout, environment, variables
 from capture.errors import PointFailed, ResultsUnusable
 from capture.experiment.points import Engine, Point, repeat_name
 from capture.experiment.vllm_processes import LOG
-from capture.metrics import distribution
+from capture.metrics import summary
 from capture.run_directory import write_json
 from capture.supervise import log_tail
 
@@ -36,46 +34,44 @@ class Results:
 
     def status(self, point: Point, repeat: int) -> str | None:
         """Complete or failed; None if it was not run, or was killed."""
-        try:
-            status = json.loads((self.folder(point, repeat) / RUN).read_text())["status"]
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        status = self._facts(point, repeat).get("status")
         return status if status in ("complete", "failed") else None
 
     def seconds(self, point: Point, repeat: int) -> float | None:
         """How long a complete repeat took; None if it is not complete."""
-        if self.status(point, repeat) != "complete":
-            return None
-        facts = json.loads((self.folder(point, repeat) / RUN).read_text())
-        return float(facts["experiment"]["seconds"])
+        facts = self._facts(point, repeat)
+        return float(facts["experiment"]["seconds"]) if facts.get("status") == "complete" else None
+
+    def _facts(self, point: Point, repeat: int) -> dict[str, Any]:
+        with suppress(OSError, ValueError):
+            facts = json.loads((self.folder(point, repeat) / RUN).read_text())
+            return facts if isinstance(facts, dict) else {}
+        return {}
 
     @contextmanager
     def repeat(self, point: Point, repeat: int) -> Iterator[Path]:
         """A draft of the folder of a repeat, which appears under its name after the block."""
         folder = self.folder(point, repeat)
         draft = folder.with_name(f"{_DRAFT}-{folder.name}")
-        _remove(draft)
+        shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         yield draft
-        _remove(folder)
+        if folder.exists():
+            shutil.rmtree(folder)
         draft.rename(folder)
 
     def server(self, engine: Engine, repeat: int) -> Path:
-        """A new folder for a start of a server."""
-        starts = self.path / "servers" / engine.key
-        for number in range(1, 10_000):
-            folder = starts / f"{repeat_name(repeat)}.{number}"
-            if not folder.exists():
-                folder.mkdir(parents=True)
-                return folder
-        raise ResultsUnusable(f"{starts} has too many starts; remove them")
+        starts, number = self.path / "servers" / engine.key, 1
+        while (folder := starts / f"{repeat_name(repeat)}.{number}").exists():
+            number += 1
+        folder.mkdir(parents=True)
+        return folder
 
     def write_plan(self, facts: dict[str, Any]) -> None:
         write_json(self.path / PLAN, facts)
 
 
 def require_folder(path: Path) -> None:
-    """Raises ResultsUnusable if a path exists and is not a folder."""
     if path.exists() and not path.is_dir():
         raise ResultsUnusable(f"{path} is not a folder; name another one with -o")
 
@@ -84,21 +80,20 @@ def require_folder(path: Path) -> None:
 def locked_results(path: Path, *, resume: bool) -> Iterator[Results]:
     """Creates the folder of results, or opens an existing one; no other process may have it open.
 
-    Raises:
-        ResultsUnusable: it has other files, is open in another process, or cannot be written.
+    Raises ResultsUnusable if it has other files, is open elsewhere, or cannot be written.
     """
     from filelock import FileLock, Timeout
 
     require_folder(path)
-    if path.exists() and not resume and any(path.iterdir()):
-        known = (path / PLAN).exists()
+    has_files, has_plan = path.exists() and any(path.iterdir()), (path / PLAN).exists()
+    if has_files and not resume:
         raise ResultsUnusable(
             f"{path} has results already; add --resume to continue with them, or name another "
             "folder with -o"
-            if known
+            if has_plan
             else f"{path} exists and has no results of an experiment; name another folder with -o"
         )
-    if resume and path.exists() and any(path.iterdir()) and not (path / PLAN).exists():
+    if has_files and not has_plan:
         raise ResultsUnusable(f"{path} has no {PLAN}, so there is nothing to resume")
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -115,40 +110,24 @@ def locked_results(path: Path, *, resume: bool) -> Iterator[Results]:
         yield Results(path.resolve())
 
 
-def _remove(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
-
-
 _TAIL_LINES = 30
 _OWN = ("point", "repeat", "order", "server", "seconds", "log_tail")
 
 
-def start_facts() -> dict[str, Any]:
-    """The time and the machine of a repeat."""
-    return {
-        "start_unix_ns": time.time_ns(),
-        "start": datetime.now(UTC).isoformat(timespec="seconds"),
-        "environment": variables(),
-        "git": checkout(),
-        **environment(),
-    }
-
-
-def write_repeat(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Marks a repeat complete; keeps what a capture wrote in its run.json."""
-    _write(folder, facts, status="complete", reason=None)
-
-
-def write_failure(
-    folder: Path, facts: Mapping[str, Any], reason: str, server_log: Path | None
+def write_repeat(
+    folder: Path, facts: dict[str, Any], reason: str | None, server_log: Path | None
 ) -> None:
-    """Marks a repeat failed, with the ends of the logs."""
-    tails = {"bench": _tail(folder / LOG), "server": _tail(server_log) if server_log else []}
-    _write(folder, {**facts, "log_tail": tails}, status="failed", reason=reason)
+    """Marks a repeat complete, or failed for a reason, with the ends of the logs.
 
-
-def _write(folder: Path, facts: Mapping[str, Any], *, status: str, reason: str | None) -> None:
+    What a capture wrote in its run.json stays.
+    """
+    if reason is not None:
+        logs = {"bench": folder / LOG, "server": server_log}
+        facts["log_tail"] = {
+            name: log_tail(log).splitlines()[-_TAIL_LINES:] if log else []
+            for name, log in logs.items()
+        }
+    status = "complete" if reason is None else "failed"
     captured: dict[str, Any] = {}  # what a capture has written there; nothing for a benchmark
     with suppress(OSError, ValueError):
         captured = json.loads((folder / RUN).read_text())
@@ -161,28 +140,14 @@ def _write(folder: Path, facts: Mapping[str, Any], *, status: str, reason: str |
     write_json(folder / RUN, head | rest | captured | {"status": status, "reason": reason})
 
 
-def _tail(log: Path) -> list[str]:
-    return log_tail(log).splitlines()[-_TAIL_LINES:]
-
-
 _NS = 1e9
 _DETAILS = (
-    "input_lens",
-    "output_lens",
-    "ttfts",
-    "itls",
-    "start_times",
-    "generated_texts",
-    "errors",
-)
+    "input_lens", "output_lens", "ttfts", "itls", "start_times", "generated_texts", "errors",
+)  # fmt: skip
 
 
 def read_bench(file: Path) -> dict[str, Any]:
-    """The JSON of vllm bench.
-
-    Raises:
-        PointFailed: there is none, or requests failed.
-    """
+    """The JSON of vllm bench; raises PointFailed if there is none, or requests failed."""
     try:
         report: dict[str, Any] = json.loads(file.read_text())
     except (OSError, ValueError):
@@ -197,23 +162,19 @@ def read_bench(file: Path) -> dict[str, Any]:
 def write_serve_results(report: Mapping[str, Any], folder: Path, *, outputs: bool) -> None:
     """Writes metrics.json, summary.csv and, if wanted, outputs.jsonl."""
     requests = list(_requests(report))
-    summary = {name: value for name, value in report.items() if name not in _DETAILS}
     measured = {
         "begin_unix_ns": min((one["sent_unix_ns"] for one in requests), default=None),
         "end_unix_ns": max((one["last_token_unix_ns"] for one in requests), default=None),
         "requests": requests,
-        "summary": {
-            "requests": len(requests),
-            "finished": len(requests),
-            "elapsed": round(report["duration"] * _NS),
+        "summary": summary(requests, round(report["duration"] * _NS))
+        | {
             "output_tokens": report["total_output_tokens"],
             "output_tokens_per_s": report["output_throughput"],
-        }
-        | {name: distribution(_values(requests, name)) for name in ("ttft", "tpot", "itl", "e2e")},
+        },
     }
     document = {"schema_version": 1, "unit": "ns", "passes": {"unprofiled": measured}}
     write_json(folder / "metrics.json", document)
-    write_summary(summary, folder)
+    write_summary({k: v for k, v in report.items() if k not in _DETAILS}, folder)
     if outputs:
         lines = [
             json.dumps({"request_id": one["request_id"], "text": text}) + "\n"
@@ -254,9 +215,3 @@ def _requests(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "e2e": first + sum(gaps),
             "itl": gaps,
         }
-
-
-def _values(requests: Sequence[Mapping[str, Any]], name: str) -> list[float]:
-    if name == "itl":
-        return [gap for one in requests for gap in one["itl"]]
-    return [one[name] for one in requests if one[name] is not None]

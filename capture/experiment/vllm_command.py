@@ -75,7 +75,6 @@ def main() -> None:
 
 
 def _load() -> Callable[[], None]:
-    """The main function of vLLM."""
     from vllm.entrypoints.cli.main import main
 
     run: Callable[[], None] = main

@@ -4,18 +4,19 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 from capture.errors import PointFailed
-from capture.experiment.vllm_arguments import VLLM
+from capture.experiment.plan import Limits
+from capture.experiment.points import Engine, Point
 from capture.experiment.vllm_command import FORKED
 from capture.gpus import sampled
 from capture.processes import (
@@ -28,6 +29,117 @@ from capture.processes import (
 from capture.run_directory import write_json
 from capture.supervise import explained_by_log
 
+VLLM = (sys.executable, "-m", "capture.experiment.vllm_command")
+PERCENTILES = "50,90,95,99"
+_RESERVED = {
+    "model": "model",
+    "tensor_parallel_size": "grid.tensor_parallel",
+    "pipeline_parallel_size": "grid.pipeline_parallel",
+    "data_parallel_size": "grid.data_parallel",
+    "enable_expert_parallel": "grid.expert_parallel",
+    "load_format": "dummy_weights",
+    "served_model_name": "model",
+    "port": "port",
+    "host": "nothing: servers of an experiment listen on this machine only",
+    "profiler_config": "record",
+    "worker_extension_cls": "nothing: the profiler needs it",
+}
+
+
+def reserved_argument(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
+    """An engine argument that another key of the plan sets, and a message about it."""
+    for name in arguments:
+        if instead := _RESERVED.get(name.replace("-", "_")):
+            return name, f"engine.{name} is set by {instead}"
+    return None
+
+
+def engine_flags(engine: Engine) -> list[str]:
+    """The flags of an engine, for a server or a benchmark that starts one."""
+    sizes = {
+        "tensor_parallel_size": engine.tp,
+        "pipeline_parallel_size": engine.pp,
+        "data_parallel_size": engine.dp,
+    }
+    named: dict[str, Any] = {name: size for name, size in sizes.items() if size > 1}
+    if engine.ep:
+        named["enable_expert_parallel"] = True
+    if engine.dummy_weights:
+        named["load_format"] = "dummy"
+    # Each benchmark sends its first prompt once before it measures, which would be a cache hit.
+    named["enable_prefix_caching"] = False
+    return _flags(named | engine.arguments)
+
+
+def serve_arguments(engine: Engine, model: str) -> list[str]:
+    """The arguments of `vllm serve`; the model is a folder or an id."""
+    named = ["--served-model-name", served_name(engine.model)]
+    return [model, *engine_flags(engine), *named, "--disable-uvicorn-access-log"]
+
+
+def served_name(model: str) -> str:
+    """The server's name for the model of a plan: its id, or the name of its folder."""
+    return Path(model).resolve().name if Path(model).is_dir() else model
+
+
+def bench_serve_arguments(
+    point: Point, *, url: str, model: str, folder: Path, file: str, limits: Limits, seed: int
+) -> list[str]:
+    """The arguments of `vllm bench serve`, for a full batch of warm-up and the point itself."""
+    values: dict[str, Any] = {
+        "backend": "openai",
+        "base-url": url,
+        "endpoint": "/v1/completions",
+        "model": served_name(point.engine.model),
+        "tokenizer": model,
+        "dataset-name": "random",
+        "random-input-len": point.prompt_tokens,
+        "random-output-len": point.output_tokens,
+        "random-range-ratio": 0,
+        "num-prompts": point.requests,
+        "num-warmups": min(point.in_flight, point.requests),
+        "max-concurrency": point.batch or point.concurrency,
+        "request-rate": point.request_rate or "inf",
+        "seed": seed,
+        "temperature": 0,
+        "percentile-metrics": "ttft,tpot,itl,e2el",
+        "metric-percentiles": PERCENTILES,
+        "result-dir": folder,
+        "result-filename": file,
+    }
+    words = [*_flags(values), "--ignore-eos", "--save-result", "--save-detailed", "--disable-tqdm"]
+    slos = {"ttft": limits.ttft_ms, "tpot": limits.tpot_ms, "e2el": limits.e2e_ms}
+    goodput = [f"{name}:{value:g}" for name, value in slos.items() if value is not None]
+    return ["bench", "serve", *words, *(["--goodput", *goodput] if goodput else [])]
+
+
+def bench_latency_arguments(point: Point, *, model: str, file: Path) -> list[str]:
+    """The arguments of `vllm bench latency`, which starts the engine itself."""
+    values = {
+        "model": model,
+        "input-len": point.prompt_tokens,
+        "output-len": point.output_tokens,
+        "batch-size": point.requests,
+        "output-json": file,
+    }
+    return ["bench", "latency", *engine_flags(point.engine), *_flags(values)]
+
+
+def _flags(arguments: Mapping[str, Any]) -> list[str]:
+    words = []
+    for name, value in arguments.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        elif isinstance(value, list):
+            words += [f"--{flag}", *map(str, value)]
+        elif isinstance(value, dict):
+            words += [f"--{flag}", json.dumps(value)]
+        elif value is not None:
+            words += [f"--{flag}", str(value)]
+    return words
+
+
 LOG = "log.txt"
 _HOST = "127.0.0.1"
 _REPLY_BYTES = 16
@@ -36,14 +148,8 @@ _SERVER_POLL_S = 0.25
 _SERVER_REPLY_S = 10
 
 
-@dataclass(frozen=True)
-class _Process:
-    """A running fork server.
-
-    Attributes:
-        channel: the socket for commands and their exit statuses.
-        output: what the fork server itself printed; forks print to their own logs.
-    """
+class _Process(NamedTuple):
+    """A running fork server: its socket for commands and exit statuses, and its own output."""
 
     popen: "subprocess.Popen[str]"
     channel: socket.socket
@@ -106,8 +212,7 @@ class ForkServer:
     def run(self, program: "Program", log: Path) -> int:
         """Runs a command until it ends; returns its exit status.
 
-        Raises:
-            PointFailed: it took too long, or its check failed.
+        Raises PointFailed if it took too long, or its check failed.
         """
         process = self.begin()
         command = {"arguments": program.arguments, "log": str(log)}
@@ -124,7 +229,6 @@ class ForkServer:
         return status
 
     def end(self) -> None:
-        """Ends the process and its forks."""
         if self._process:
             end_process_tree(self._process.popen)
             self._process.channel.close()
@@ -132,13 +236,8 @@ class ForkServer:
             self._process = None
 
 
-@dataclass(frozen=True)
-class Program:
-    """A command of vLLM, and what ends it early.
-
-    Attributes:
-        check: called while it runs; raises PointFailed if it can no longer succeed.
-    """
+class Program(NamedTuple):
+    """A command of vLLM; `check` raises PointFailed while it runs if it can no longer succeed."""
 
     arguments: Sequence[str]
     timeout_s: float
@@ -148,11 +247,7 @@ class Program:
 def run_program(
     program: Program, fork_server: ForkServer, folder: Path, warn: Callable[[str], None]
 ) -> None:
-    """Runs a command, with its log and samples of the GPUs in a folder.
-
-    Raises:
-        PointFailed: it failed, or took too long.
-    """
+    """Runs a command, with its log and samples of the GPUs in a folder; PointFailed if it fails."""
     log = folder / LOG
     with sampled(folder / "telemetry.parquet", warn):
         try:
@@ -165,14 +260,8 @@ def run_program(
         raise PointFailed(explained_by_log(f"vllm bench ended with status {status}", log))
 
 
-@dataclass(frozen=True)
-class RunningServer:
-    """A server that has started.
-
-    Attributes:
-        start_s: the time until its first reply.
-        folder: has its log and its command.
-    """
+class RunningServer(NamedTuple):
+    """A server that has started, with its log and its command in a folder."""
 
     url: str
     process: "subprocess.Popen[str]"
@@ -181,7 +270,6 @@ class RunningServer:
     start_s: float
 
     def facts(self, results: Path) -> dict[str, Any]:
-        """Its description for the files of a repeat."""
         return {
             "folder": str(self.folder.relative_to(results)),
             "command": list(self.command),
@@ -189,7 +277,6 @@ class RunningServer:
         }
 
     def require_alive(self) -> None:
-        """Raises PointFailed if the server has ended."""
         if (status := self.process.poll()) is not None:
             raise PointFailed(explained_by_log(f"the server ended with status {status}", self.log))
 
@@ -223,7 +310,6 @@ def running_server(
 
     Args:
         arguments: of `vllm serve`, without the port.
-        folder: for its log and its command.
         port: None takes a free one.
         variables: all environment variables of the server.
         launcher: the command line of a profiler that starts the server.
@@ -231,8 +317,18 @@ def running_server(
     Raises:
         PointFailed: it did not start; the message says why and where the log is.
     """
-    port = _free_port(port)
-    command = [*launcher, *VLLM, "serve", *arguments, "--host", _HOST, "--port", str(port)]
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((_HOST, port or 0))
+        except OSError as error:
+            raise PointFailed(
+                f"port {port} is in use ({error.strerror}); end the program that uses it, or "
+                "leave port out of the plan"
+            ) from None
+        url = f"http://{_HOST}:{listener.getsockname()[1]}"
+    where = ["--host", _HOST, "--port", url.rpartition(":")[2]]
+    command = [*launcher, *VLLM, "serve", *arguments, *where]
     changed = {name: v for name, v in variables.items() if os.environ.get(name) != v}
     write_json(folder / "server.json", {"command": command, "environment": changed})
     before = shared_memory()
@@ -248,43 +344,27 @@ def running_server(
             text=True,
             start_new_session=True,
         )
-    url = f"http://{_HOST}:{port}"
     try:
         server = RunningServer(url, process, folder, command, 0)
-        _wait(server, begin + timeout_s, timeout_s)
-        yield RunningServer(url, process, folder, command, time.monotonic() - begin)
+        while not _answers(server):
+            if time.monotonic() - begin > timeout_s:
+                raise PointFailed(
+                    f"the server did not answer within {timeout_s:g} s; raise start_timeout_s, or "
+                    f"see its log (log: {server.log})"
+                )
+            time.sleep(_SERVER_POLL_S)
+        yield server._replace(start_s=time.monotonic() - begin)
     finally:
         process.terminate()
         end_process_tree(process, grace_s=GRACE_S)
         remove_shared_memory(before)
 
 
-def _wait(server: RunningServer, deadline: float, timeout_s: float) -> None:
-    """Waits until the server replies."""
-    while time.monotonic() < deadline:
-        server.require_alive()
-        with (
-            suppress(OSError, ValueError),
-            urllib.request.urlopen(f"{server.url}/health", timeout=_SERVER_REPLY_S) as reply,
-        ):
-            if reply.status == 200:
-                return
-        time.sleep(_SERVER_POLL_S)
-    raise PointFailed(
-        f"the server did not answer within {timeout_s:g} s; raise start_timeout_s, or see its log "
-        f"(log: {server.log})"
-    )
-
-
-def _free_port(wanted: int | None) -> int:
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((_HOST, wanted or 0))
-        except OSError as error:
-            raise PointFailed(
-                f"port {wanted} is in use ({error.strerror}); end the program that uses it, or "
-                "leave port out of the plan"
-            ) from None
-        number: int = listener.getsockname()[1]
-        return number
+def _answers(server: RunningServer) -> bool:
+    server.require_alive()
+    with (
+        suppress(OSError, ValueError),
+        urllib.request.urlopen(f"{server.url}/health", timeout=_SERVER_REPLY_S) as reply,
+    ):
+        return bool(reply.status == 200)
+    return False

@@ -1,6 +1,8 @@
-"""Built-in architectures, which need no download: the config.json of each Qwen3 model."""
+"""Built-in architectures, which need no download, and the matrix products of a model."""
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +30,7 @@ def built_in_config(name: str) -> dict[str, Any] | None:
 
 
 def write_model(name: str, folder: Path) -> Path:
-    """Creates a model folder with nothing but the config.json of a built-in architecture.
-
-    Raises:
-        ModelNotFound: there is no such architecture.
-    """
+    """Creates a model folder with nothing but the config.json of a built-in architecture."""
     config = built_in_config(name)
     if config is None:
         raise _unknown(name)
@@ -42,22 +40,19 @@ def write_model(name: str, folder: Path) -> Path:
 
 
 def require_model(model: str, *, dummy_weights: bool) -> None:
-    """Checks a model before an engine is started.
-
-    Raises:
-        ModelNotFound: the folder is not one of a model, or the name is unknown.
-    """
+    """Raises ModelNotFound before an engine is started, if there is no such model."""
     folder = Path(model)
     if dummy_weights:
         if not folder.is_dir() and built_in_config(model) is None:
             raise _unknown(model)
-        return
-    if folder.is_dir() and not (folder / "config.json").exists():
-        raise ModelNotFound(f"{model} has no config.json; give the folder of a Hugging Face model")
-    looks_like_path = model.startswith((".", "/", "~")) or model.count("/") > 1
-    if not folder.is_dir() and looks_like_path:
+    elif folder.is_dir():
+        if not (folder / "config.json").exists():
+            raise ModelNotFound(
+                f"{model} has no config.json; give the folder of a Hugging Face model"
+            )
+    elif model.startswith((".", "/", "~")) or model.count("/") > 1:
         raise ModelNotFound(f"the folder {model} does not exist; give the folder of a model")
-    if not folder.is_dir() and "/" not in model and built_in_config(model):
+    elif "/" not in model and built_in_config(model):
         raise ModelNotFound(
             f"{model} is a built-in architecture, which has no weights; add --dummy-weights"
         )
@@ -68,3 +63,87 @@ def _unknown(model: str) -> ModelNotFound:
         f"{model} is neither a folder nor a built-in architecture; "
         f"the built-in architectures are {', '.join(built_in_models())}"
     )
+
+
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+_VOCABULARY_STEP = 64  # vLLM pads the vocabulary to a multiple
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of tokens with a matrix of weights: k inputs, n outputs of each token."""
+
+    role: str
+    dtype: str
+    k: int
+    n: int
+
+
+def configuration(model: str) -> Mapping[str, Any]:
+    """The config.json of a built-in architecture, of a model folder, or at a path.
+
+    Raises ModelNotFound if there is none, or it does not describe a decoder.
+    """
+    path = Path(model)
+    file = path / "config.json" if path.is_dir() else path
+    try:
+        config = json.loads(file.read_text()) if file.is_file() else built_in_config(model)
+    except (OSError, ValueError) as error:
+        raise ModelNotFound(f"cannot read {file}: {error}") from None
+    if config is None:
+        raise ModelNotFound(
+            f"{model} is neither a config.json, nor a model folder, nor a built-in architecture; "
+            f"these are {', '.join(built_in_models())}"
+        )
+    if not isinstance(config, dict):
+        raise ModelNotFound(f"{file} is not the config.json of a model")
+    described = config.get("text_config")
+    return described if isinstance(described, dict) else config
+
+
+def model_products(config: Mapping[str, Any], tp: int) -> Sequence[Product]:
+    """The products for every token, without those of routed experts, which depend on the routing.
+
+    The projections of latent attention (DeepSeek) have other shapes and are left out. Raises
+    ModelNotFound if a size is missing, or cannot be divided by `tp`.
+    """
+    hidden, heads = _size(config, "hidden_size"), _size(config, "num_attention_heads")
+    dense = _dtype(config)
+    found = []
+    if not config.get("kv_lora_rank"):
+        dim = config.get("head_dim") or hidden // heads
+        kv_heads = config.get("num_key_value_heads") or heads
+        queries = dim * _share(heads, tp, "attention heads")
+        keys = dim * max(1, kv_heads // tp)  # more ranks than heads have copies
+        found += [
+            Product("qkv_proj", dense, hidden, queries + 2 * keys),
+            Product("o_proj", dense, queries, hidden),
+        ]
+    if not any(config.get(name) for name in _EXPERTS):
+        inner = _share(_size(config, "intermediate_size"), tp, "rows of the MLP")
+        found += [
+            Product("gate_up_proj", dense, hidden, 2 * inner),
+            Product("down_proj", dense, inner, hidden),
+        ]
+    padded = -(-_size(config, "vocab_size") // _VOCABULARY_STEP) * _VOCABULARY_STEP
+    return [*found, Product("lm_head", "bf16", hidden, _share(padded, tp, "rows of lm_head"))]
+
+
+def _dtype(config: Mapping[str, Any]) -> str:
+    """The type that the layers multiply in; lm_head stays in bf16."""
+    quantized = config.get("quantization_config")
+    method = quantized.get("quant_method") if isinstance(quantized, dict) else None
+    return "fp8" if method == "fp8" else "bf16"
+
+
+def _size(config: Mapping[str, Any], name: str) -> int:
+    value = config.get(name)
+    if not isinstance(value, int) or value < 1:
+        raise ModelNotFound(f"the model's config.json has no {name}")
+    return value
+
+
+def _share(whole: int, tp: int, what: str) -> int:
+    if whole % tp:
+        raise ModelNotFound(f"{whole} {what} cannot be divided among {tp} ranks; change --tp")
+    return whole // tp

@@ -19,8 +19,17 @@ import torch
 import torch.distributed as dist
 
 from capture.gpus import management_library
-from capture.peaks.gpu import Gpu, visible_gpus
-from capture.peaks.timing import Agree, Launch, Rounds, eager, in_graph, kernel_durations_ns, timed
+from capture.peaks.timing import (
+    Agree,
+    Gpu,
+    Launch,
+    Rounds,
+    eager,
+    in_graph,
+    kernel_durations_ns,
+    timed,
+    visible_gpus,
+)
 
 _SIZES = tuple(2**n for n in range(10, 31))  # 1 KiB to 1 GiB
 _LARGE = 64 * 2**20  # bytes; larger ones take longer than a launch from Python
@@ -33,10 +42,7 @@ _PROFILED = 20  # launches, at least
 def collectives(gpus: Sequence[Gpu]) -> Iterator[dict[str, Any]]:
     """Collectives of NCCL, and vLLM's own all-reduce if vLLM is installed.
 
-    Measurements before a failure are kept.
-
-    Raises:
-        RuntimeError: a process failed or did not end in time.
+    Raises RuntimeError after a failure of a process; measurements before it are kept.
     """
     with tempfile.TemporaryDirectory(prefix="traceql-peaks-") as folder:
         failure = _run_processes([gpu.number for gpu in gpus], folder)
@@ -49,7 +55,6 @@ def collectives(gpus: Sequence[Gpu]) -> Iterator[dict[str, Any]]:
 
 
 def _run_processes(numbers: Sequence[int], folder: str) -> str | None:
-    """Runs a process for each GPU; returns why they did not all succeed."""
     context = multiprocessing.get_context("spawn")
     running = [
         context.Process(target=_measure, args=(rank, numbers, folder), daemon=True)
@@ -65,20 +70,16 @@ def _run_processes(numbers: Sequence[int], folder: str) -> str | None:
             if any(process.exitcode for process in running):
                 break
             time.sleep(0.05)
-        codes = [process.exitcode for process in running]
-        failed = [rank for rank, code in enumerate(codes) if code]
-        return _error_of(folder, failed[0]) if failed else None
+        for rank, process in enumerate(running):
+            if process.exitcode:
+                with suppress(OSError):
+                    return (Path(folder) / f"error{rank}").read_text()
+                return f"the process of GPU {rank} ended"
+        return None
     finally:
         for process in running:
             process.kill()
             process.join()
-
-
-def _error_of(folder: str, rank: int) -> str:
-    """The error of the process of a rank."""
-    with suppress(OSError):
-        return (Path(folder) / f"error{rank}").read_text()
-    return f"the process of GPU {rank} ended"
 
 
 def _measure(rank: int, numbers: Sequence[int], folder: str) -> None:
@@ -109,8 +110,7 @@ def _measure(rank: int, numbers: Sequence[int], folder: str) -> None:
 
 
 def _group_sizes(count: int) -> Sequence[int]:
-    powers = [2**n for n in range(1, count.bit_length()) if 2**n < count]
-    return [*powers, count]
+    return [*(2**n for n in range(1, count.bit_length()) if 2**n < count), count]
 
 
 def _of_group(gpu: Gpu, size: int) -> Iterator[dict[str, Any]]:
@@ -118,7 +118,6 @@ def _of_group(gpu: Gpu, size: int) -> Iterator[dict[str, Any]]:
     members = list(range(size))
     is_member = dist.get_rank() in members
     nccl = dist.new_group(members, backend="nccl")
-
     if is_member:
         yield from _by_nccl(gpu, size, nccl)
     if util.find_spec("vllm"):
@@ -130,11 +129,6 @@ def _of_group(gpu: Gpu, size: int) -> Iterator[dict[str, Any]]:
 def _slowest(group: Any) -> Agree:
     """Each duration on the rank where it is longest."""
     return partial(_reduced, group, dist.ReduceOp.MAX)
-
-
-def _fastest(group: Any) -> Agree:
-    """Each duration on the rank where it is shortest: the one that does not wait for another."""
-    return partial(_reduced, group, dist.ReduceOp.MIN)
 
 
 def _reduced(group: Any, op: Any, values: Sequence[float]) -> Sequence[float]:
@@ -168,11 +162,9 @@ def _kernels_ns(work: Rounds, group: Any) -> Sequence[float]:
     """Empty if the profiler does not see one kernel for each launch on each rank."""
     rounds = math.ceil(_PROFILED / work.launches)
     seen = kernel_durations_ns(work, rounds)
-    is_whole = len(seen) == rounds * work.launches
-    (all_whole,) = _fastest(group)([float(is_whole)])
-    if not all_whole:
-        return []
-    return _fastest(group)(seen)[1:]  # the ranks may start the first at different times
+    fastest = partial(_reduced, group, dist.ReduceOp.MIN)  # the rank that does not wait
+    (all_whole,) = fastest([float(len(seen) == rounds * work.launches)])
+    return fastest(seen)[1:] if all_whole else []  # the ranks may start the first apart
 
 
 def _nccl_launches(length: int, size: int, group: Any) -> dict[str, Launch]:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from capture.environment import environment, torch_libraries
-from capture.errors import GpuMissing, PackageMissing, PeaksUnwritable
+from capture.errors import CaptureError
 from capture.gpus import management_library
-from capture.peaks.gpu import Gpu, require_idle, show_only, visible_gpus
-from capture.peaks.model_products import configuration, model_products
+from capture.models import configuration, model_products
+from capture.peaks.timing import Gpu, require_idle, show_only, visible_gpus
 from capture.run_directory import write_json
 from capture.supervise import OnPhase, ignore_phase
 
@@ -44,9 +44,12 @@ def measure(
             written; the message says what to do.
     """
     of_model = model_products(configuration(model), tp) if model else []
-    _require_writable(output)
+    if output.is_dir():
+        raise CaptureError(f"{output} is a folder; name a file with -o")
+    if not output.absolute().parent.is_dir():
+        raise CaptureError(f"there is no folder {output.parent}; create it, or change -o")
     if util.find_spec("torch") is None:
-        raise PackageMissing(
+        raise CaptureError(
             "PyTorch is not installed here; run this where it is, such as in vLLM's environment"
         )
     show_only(devices)
@@ -72,7 +75,7 @@ def measure(
     try:
         write_json(output, document)
     except OSError as error:
-        raise PeaksUnwritable(f"cannot write {output}: {error.strerror}; change -o") from None
+        raise CaptureError(f"cannot write {output}: {error.strerror}; change -o") from None
     for reason in skipped:
         warn(reason)
     return document
@@ -84,7 +87,7 @@ def _seen_by_torch(gpus: Sequence[Gpu], warn: Callable[[str], None]) -> Sequence
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not count:
-        raise GpuMissing("PyTorch sees no GPU here; run this on the machine that you record")
+        raise CaptureError("PyTorch sees no GPU here; run this on the machine that you record")
     if gpus:
         return gpus[:count]
     warn(
@@ -92,11 +95,3 @@ def _seen_by_torch(gpus: Sequence[Gpu], warn: Callable[[str], None]) -> Sequence
         "pip install nvidia-ml-py"
     )
     return [Gpu(number) for number in range(count)]
-
-
-def _require_writable(output: Path) -> None:
-    """Raises PeaksUnwritable before anything is measured."""
-    if output.is_dir():
-        raise PeaksUnwritable(f"{output} is a folder; name a file with -o")
-    if not output.absolute().parent.is_dir():
-        raise PeaksUnwritable(f"there is no folder {output.parent}; create it, or change -o")

@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from itertools import permutations
 from statistics import median
@@ -11,10 +10,10 @@ from typing import Any
 
 import torch
 
+from capture.models import Product
 from capture.peaks.collectives import collectives
-from capture.peaks.gpu import Gpu
-from capture.peaks.model_products import Product
 from capture.peaks.timing import (
+    Gpu,
     Launch,
     Rounds,
     eager,
@@ -31,7 +30,6 @@ _AT_ONCE = 20
 
 
 def warm_up(seconds: float) -> None:
-    """Multiplies matrices of random numbers on the current GPU."""
     until = time.monotonic() + seconds
     left, right = (torch.randn(_SIZE, _SIZE, dtype=torch.bfloat16) for _ in range(2))
     while time.monotonic() < until:
@@ -65,10 +63,8 @@ _NUMBERS = 4096  # 8 KiB, as a token of a model has
 def small_kernel(gpu: Gpu) -> dict[str, Any]:
     """The duration of a small kernel in the profiler, as in a trace.
 
-    `period_ns` is the time from kernel to kernel in a CUDA graph.
-
-    Raises:
-        RuntimeError: the profiler sees no kernels on this machine.
+    `period_ns` is the time from kernel to kernel in a CUDA graph. Raises RuntimeError if the
+    profiler sees no kernels on this machine.
     """
     numbers = torch.randn(_NUMBERS, dtype=torch.bfloat16)
     rounds = in_graph([lambda: numbers.neg_()])
@@ -123,22 +119,23 @@ def _of_pair(source: Gpu, target: Gpu, size: int) -> Iterator[dict[str, Any]]:
 
 def _both_ways(first: Gpu, second: Gpu, here: torch.Tensor, there: torch.Tensor) -> Rounds:
     """Copies in both directions, timed by the host, because two GPUs are involved."""
-    sources = (here, there)
-    targets = (torch.empty_like(there), torch.empty_like(here))
-    streams = [[torch.cuda.Stream(gpu.number) for gpu in (first, second)] for _direction in sources]
+    pairs = [(here, torch.empty_like(there)), (there, torch.empty_like(here))]
+    streams = [[torch.cuda.Stream(gpu.number) for gpu in (first, second)] for _direction in pairs]
+
+    def synchronize() -> None:
+        for gpu in (first, second):
+            torch.cuda.synchronize(gpu.number)
 
     def start(rounds: int) -> Callable[[], float]:
-        _wait(first, second)
+        synchronize()
         begin = time.perf_counter_ns()
         for _ in range(rounds):
-            for source, target, (on_first, on_second) in zip(
-                sources, targets, streams, strict=True
-            ):
+            for (source, target), (on_first, on_second) in zip(pairs, streams, strict=True):
                 with torch.cuda.stream(on_second), torch.cuda.stream(on_first):
                     target.copy_(source, non_blocking=True)
 
         def finish() -> float:
-            _wait(first, second)
+            synchronize()
             return float(time.perf_counter_ns() - begin)
 
         return finish
@@ -146,17 +143,8 @@ def _both_ways(first: Gpu, second: Gpu, here: torch.Tensor, there: torch.Tensor)
     return Rounds(start, 1)
 
 
-def _wait(*gpus: Gpu) -> None:
-    for gpu in gpus:
-        torch.cuda.synchronize(gpu.number)
-
-
 LARGE = (  # m, k, n: squares, and products of a prefill of a large model
-    (1024, 1024, 1024),
-    (2048, 2048, 2048),
-    (4096, 4096, 4096),
-    (8192, 8192, 8192),
-    (16384, 16384, 16384),
+    *((size, size, size) for size in (1024, 2048, 4096, 8192, 16384)),
     (4096, 8192, 28672),
     (4096, 28672, 8192),
     (2048, 12288, 4096),  # with many inputs: the fastest that was found on an H200
@@ -243,11 +231,10 @@ def _multiply(dtype: str, tokens: torch.Tensor) -> Callable[[torch.Tensor], torc
 # The first of NVIDIA's GPUs with matrix units for a type; bf16 is measured on all.
 _CAPABILITIES = {"bf16": (0, 0), "fp8": (8, 9), "int8": (7, 5)}
 
-_Rows = list[Mapping[str, Any]]
+_Row = Mapping[str, Any]
 
 
 def facts(gpu: Gpu) -> dict[str, Any]:
-    """Properties of a GPU in CUDA."""
     properties = torch.cuda.get_device_properties(gpu.number)
     return {
         "device_name": properties.name,
@@ -267,83 +254,50 @@ def measurements(
 ) -> dict[str, Any]:
     """Measures the first GPU, and communication between all GPUs with its name.
 
-    Args:
-        of_model: products of a model that are measured too.
-        skipped: gets a sentence for each measurement that fails.
+    `skipped` gets a sentence for each measurement that fails.
     """
-    first = gpus[0]
+    first, products = gpus[0], list[Mapping[str, Any]]()
     name = torch.cuda.get_device_name(first.number)
     alike = [gpu for gpu in gpus if torch.cuda.get_device_name(gpu.number) == name]
+    properties = torch.cuda.get_device_properties(first.number)
+    cache, memory = properties.L2_cache_size, properties.total_memory
+    capability = torch.cuda.get_device_capability(first.number)
+
+    def attempted(what: str, rows: Iterable[_Row]) -> list[_Row]:
+        found = []
+        try:
+            for one in rows:
+                found.append(one)
+        except (RuntimeError, NotImplementedError) as error:
+            line, *_ = str(error).strip().splitlines() or [type(error).__name__]
+            skipped.append(f"{what}: not measured, or not completely: {line}")
+        return found
+
     torch.cuda.set_device(first.number)
     with torch.device("cuda", first.number):
         on_phase("heat", 0, 0)
         warm_up(warm_up_s)
         on_phase("products", 0, 0)
-        products = _products(first, of_model, skipped)
+        for dtype in (dtype for dtype, least in _CAPABILITIES.items() if capability >= least):
+            found = large_products(first, dtype, cache_bytes=cache)
+            products += attempted(f"large {dtype} products", found)
+        found = products_of_model(first, of_model, cache_bytes=cache)
+        products += attempted("products of the model", found)
         on_phase("memory", 0, 0)
-        memory = _memory(first, skipped)
-        kernel = None
-        with _attempted("a small kernel", skipped):
-            kernel = small_kernel(first)
-    communication: _Rows = []
+        torch.cuda.empty_cache()  # of the products
+        found = memory_bandwidth(first, cache_bytes=cache, memory_bytes=memory)
+        bandwidth = attempted("memory", found)
+        kernel = attempted("a small kernel", map(small_kernel, [first]))
+    communication = []
     if len(alike) > 1:
         on_phase("communication", 0, 0)
-        communication = _communication(alike, skipped)
+        torch.cuda.empty_cache()
+        communication += attempted("copies between GPUs", peer_copies(alike))
+        torch.cuda.empty_cache()  # for the processes of the collectives
+        communication += attempted("collectives", collectives(alike))
     return {
-        "kernel": kernel,
-        "memory": memory,
+        "kernel": next(iter(kernel), None),
+        "memory": bandwidth,
         "products": products,
         "collectives": communication,
     }
-
-
-def _products(gpu: Gpu, of_model: Sequence[Product], skipped: list[str]) -> _Rows:
-    cache = torch.cuda.get_device_properties(gpu.number).L2_cache_size
-    capability = torch.cuda.get_device_capability(gpu.number)
-    found: _Rows = []
-    for dtype in (dtype for dtype, first in _CAPABILITIES.items() if capability >= first):
-        with _attempted(f"large {dtype} products", skipped):
-            _extend(found, large_products(gpu, dtype, cache_bytes=cache))
-    with _attempted("products of the model", skipped):
-        _extend(found, products_of_model(gpu, of_model, cache_bytes=cache))
-    return found
-
-
-def _memory(gpu: Gpu, skipped: list[str]) -> _Rows:
-    properties = torch.cuda.get_device_properties(gpu.number)
-    sizes = {
-        "cache_bytes": properties.L2_cache_size,
-        "memory_bytes": properties.total_memory,
-    }
-    found: _Rows = []
-    torch.cuda.empty_cache()  # of the products
-    with _attempted("memory", skipped):
-        _extend(found, memory_bandwidth(gpu, **sizes))
-    return found
-
-
-def _communication(gpus: Sequence[Gpu], skipped: list[str]) -> _Rows:
-    found: _Rows = []
-    torch.cuda.empty_cache()
-    with _attempted("copies between GPUs", skipped):
-        _extend(found, peer_copies(gpus))
-    torch.cuda.empty_cache()  # for the processes of the collectives
-    with _attempted("collectives", skipped):
-        _extend(found, collectives(gpus))
-    return found
-
-
-def _extend(rows: _Rows, found: Iterable[Mapping[str, Any]]) -> None:
-    """Adds rows one by one, so that those before a failure stay."""
-    for one in found:
-        rows.append(one)
-
-
-@contextmanager
-def _attempted(what: str, skipped: list[str]) -> Iterator[None]:
-    """Turns a failure of the block, such as running out of memory, into a sentence."""
-    try:
-        yield
-    except (RuntimeError, NotImplementedError) as error:
-        first, *_ = str(error).strip().splitlines() or [type(error).__name__]
-        skipped.append(f"{what}: not measured, or not completely: {first}")

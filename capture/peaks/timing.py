@@ -1,12 +1,96 @@
-"""Rounds of launches on the current CUDA device, timed by CUDA events or by the profiler."""
+"""The GPUs to measure, which no other program may use, and rounds of launches on one."""
 
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
+
+from capture.errors import CaptureError, GpuBusy
+from capture.gpus import handles, value_or_none
+
+_IDLE_PCT = 5  # highest utilization of an unused GPU
+_IDLE_BYTES = 3 * 2**30  # what the driver keeps for itself, at most
+_SETTLES_S = 3.0  # NVML's utilization is that of the last second
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU: its number in CUDA, and NVML's handle of it.
+
+    Attributes:
+        nvml: the module pynvml; None without it, and the handle is None too.
+    """
+
+    number: int
+    nvml: Any | None = None
+    handle: Any | None = None
+
+    def state(self) -> dict[str, int | None]:
+        """The clock of its multiprocessors, and why it is not higher; None where unknown."""
+        nvml, clock, reasons = self.nvml, None, None
+        if nvml is not None:
+            clock = value_or_none(nvml.nvmlDeviceGetClockInfo, self.handle, nvml.NVML_CLOCK_SM)
+            reasons = value_or_none(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, self.handle)
+        return {"sm_clock_mhz": clock, "throttle_reasons": reasons}
+
+
+def show_only(devices: Sequence[int]) -> None:
+    """Makes only these GPUs visible to CUDA, in the numbering of nvidia-smi; all if none is given.
+
+    Call it before CUDA is used.
+    """
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    if devices:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, devices))
+
+
+def visible_gpus(nvml: Any) -> list[Gpu]:
+    """The GPUs that CUDA sees, in its order; CaptureError if one that was named is not there."""
+    everything = found = handles(nvml)
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        found = []
+        for name in filter(None, map(str.strip, visible.split(","))):
+            is_number = name.isdecimal() and int(name) < len(everything)
+            by_uuid = nvml.nvmlDeviceGetHandleByUUID
+            found.append(everything[int(name)] if is_number else value_or_none(by_uuid, name))
+            if found[-1] is None:
+                raise CaptureError(
+                    f"there is no GPU {name}; this machine has {len(everything)}, numbered from 0 "
+                    "(parts of a GPU cannot be measured)"
+                )
+    return [Gpu(number, nvml, handle) for number, handle in enumerate(found)]
+
+
+def require_idle(gpus: Sequence[Gpu]) -> None:
+    """Raises GpuBusy if another program uses one of the GPUs, which would distort measurements."""
+    until = time.monotonic() + _SETTLES_S
+    while reason := next(filter(None, map(_use, gpus)), None):
+        if time.monotonic() > until:
+            raise GpuBusy(f"{reason}; end the other program, or choose another GPU with --device")
+        time.sleep(0.2)
+
+
+def _use(gpu: Gpu) -> str | None:
+    """How another program uses a GPU; None if it does not."""
+    nvml, handle = gpu.nvml, gpu.handle
+    if nvml is None:
+        return None
+    running = value_or_none(nvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    if running:
+        return f"process {running[0].pid} uses GPU {gpu.number}"
+    memory = value_or_none(nvml.nvmlDeviceGetMemoryInfo, handle)
+    if memory and memory.used > _IDLE_BYTES:
+        return f"{memory.used / 2**30:.0f} GiB of GPU {gpu.number} are in use"
+    utilization = value_or_none(nvml.nvmlDeviceGetUtilizationRates, handle)
+    if utilization and utilization.gpu > _IDLE_PCT:
+        return f"GPU {gpu.number} is busy for {utilization.gpu}% of the time"
+    return None
+
 
 # Maps the durations of this process to those that all processes of a measurement use.
 Agree = Callable[[Sequence[float]], Sequence[float]]
@@ -20,8 +104,7 @@ _LONG_SAMPLE_NS = 20e6
 _SETTLE_S = 1.0
 
 
-@dataclass(frozen=True)
-class Rounds:
+class Rounds(NamedTuple):
     """Rounds of equal launches; `launches` is their number in a round."""
 
     start: Start
@@ -48,7 +131,9 @@ def timed(
     """
     rounds.start(1)()  # the first round may compile or load something
     (once,) = agree([rounds.start(1)()])
-    count = _rounds(once, rounds.launches)
+    # Long enough samples, with enough launches if they are short.
+    enough = min(math.ceil(_LAUNCHES / rounds.launches), max(1, int(_LONG_SAMPLE_NS / once)))
+    count = max(math.ceil(_SAMPLE_NS / once), enough)
     if heat_ns:
         rounds.start(math.ceil(heat_ns / once))()
     samples, states = [], []
@@ -69,14 +154,6 @@ def timed(
 def settle() -> None:
     """Pauses after heavy work, because the power limit lowers the clock for a while."""
     time.sleep(_SETTLE_S)
-
-
-def _rounds(round_ns: float, launches: int) -> int:
-    """The number of rounds in a sample: long enough, with enough launches if they are short."""
-    long_enough = math.ceil(_SAMPLE_NS / round_ns)
-    enough = math.ceil(_LAUNCHES / launches)
-    affordable = max(1, int(_LONG_SAMPLE_NS / round_ns))
-    return max(long_enough, min(enough, affordable))
 
 
 Launch = Callable[[], Any]
@@ -144,10 +221,8 @@ def in_bursts(work: Rounds, *, state: Callable[[], dict[str, Any]]) -> dict[str,
     """The duration of one launch, that is, of its kernels, in bursts after rests.
 
     A burst is so short that the power limit does not act. The fastest launch counts as what the
-    GPU can reach: between the lighter kernels of a model, each product can be as fast.
-
-    Raises:
-        RuntimeError: the profiler does not see equally many kernels for each launch.
+    GPU can reach: between the lighter kernels of a model, each product can be as fast. Raises
+    RuntimeError if the profiler does not see equally many kernels for each launch.
     """
     work.start(1)()  # the first round may compile or load something
     rounds = max(1, int(_BURST_NS / work.start(1)()))
@@ -155,7 +230,11 @@ def in_bursts(work: Rounds, *, state: Callable[[], dict[str, Any]]) -> dict[str,
     for _ in range(_BURSTS):
         time.sleep(_REST_S)
         seen = kernel_durations_ns(work, rounds, meanwhile=lambda: states.append(state()))
-        launches += _of_launches(seen, rounds * work.launches)
+        each, rest = divmod(len(seen), rounds * work.launches)
+        if rest or not each:
+            count = rounds * work.launches
+            raise RuntimeError(f"the profiler saw {len(seen)} kernels of {count} launches")
+        launches += [sum(seen[start : start + each]) for start in range(0, len(seen), each)]
     middle = median(launches)
     return {
         "ns": middle,
@@ -166,21 +245,12 @@ def in_bursts(work: Rounds, *, state: Callable[[], dict[str, Any]]) -> dict[str,
     }
 
 
-def _of_launches(kernels_ns: Sequence[float], launches: int) -> list[float]:
-    each, rest = divmod(len(kernels_ns), launches)
-    if rest or not each:
-        raise RuntimeError(f"the profiler saw {len(kernels_ns)} kernels of {launches} launches")
-    starts = range(0, len(kernels_ns), each)
-    return [sum(kernels_ns[start : start + each]) for start in starts]
-
-
 def kernel_durations_ns(
     work: Rounds, rounds: int = 1, *, meanwhile: Callable[[], Any] | None = None
 ) -> list[float]:
     """Durations of the kernels in a number of rounds, in order; empty if the profiler sees none.
 
-    Args:
-        meanwhile: called while the GPU works.
+    `meanwhile` is called while the GPU works.
     """
     import torch
 

@@ -9,7 +9,7 @@ from traceql.cli.output import align, print_text, terminal_width
 from traceql.result.text_table.values import places, without_middle
 from traceql.runs.compare.changes import HAS_WAIT
 from traceql.runs.compare.comparison import Comparison
-from traceql.runs.compare.kernel_matching import short_name
+from traceql.runs.compare.layers_and_kernels import short_name
 from traceql.runs.compare.sentences import (
     MARKS,
     KernelChange,

@@ -25,7 +25,7 @@ from traceql.util.text import format_count, one_line, shortened
 
 if TYPE_CHECKING:
     from traceql.runs.compare.sides import RunProfile
-    from traceql.runs.gate.outcome import Gate
+    from traceql.runs.gate.decision import Gate
 
 _FORMATS: dict[str, Callable[["Gate"], str]] = {
     "text": as_text,

@@ -113,9 +113,9 @@ def add(
     if executor == _PRINT:
         _print_commands(runs, lake, timeout, trace_processor, again=again)
         return
-    from traceql.runs.lake.executor.on_ray import OnRay
-    from traceql.runs.lake.executor.processes import Processes
+    from traceql.runs.lake.executor import Processes
     from traceql.runs.lake.fan_out import add_runs
+    from traceql.runs.lake.on_ray import OnRay
 
     on_ray = ray or executor == _RAY
     throughput = Throughput()

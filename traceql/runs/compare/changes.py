@@ -29,43 +29,44 @@ SCHEMA = pa.schema({
 })  # fmt: skip
 _VALUES = """
     SELECT
-        scope,
-        metric,
-        kind,
-        side,
-        LIST(ns ORDER BY run),
-        LIST(kernels ORDER BY run),
-        median(mad_ns),
-        BOOL_OR(has_wait)
+        scope, metric, kind, side, LIST(ns ORDER BY run), LIST(kernels ORDER BY run),
+        median(mad_ns), BOOL_OR(has_wait)
     FROM run_value
     GROUP BY scope, metric, kind, side
 """
-_LATENCIES = """
-    SELECT metric, side, LIST(value ORDER BY run)
-    FROM latency
-    GROUP BY metric, side
-"""
+_LATENCIES = "SELECT metric, side, LIST(value ORDER BY run) FROM latency GROUP BY metric, side"
 _RUNS = "SELECT side, COUNT(DISTINCT run) FROM profile_fact GROUP BY side"
+# The smaller and the larger number of tokens of each size, summed over sizes, so that sizes with
+# more and with fewer tokens do not cancel.
 _TOKENS = """
     SELECT
         scope,
-        SUM(steps * base_tokens ORDER BY stratum) AS base,
-        SUM(steps * new_tokens ORDER BY stratum) AS new,
-        SUM(steps * LEAST(base_tokens, new_tokens) ORDER BY stratum) AS fewer,
-        SUM(steps * GREATEST(base_tokens, new_tokens) ORDER BY stratum) AS more
+        SUM(steps * base_tokens ORDER BY stratum),
+        SUM(steps * new_tokens ORDER BY stratum),
+        SUM(steps * LEAST(base_tokens, new_tokens) ORDER BY stratum),
+        SUM(steps * GREATEST(base_tokens, new_tokens) ORDER BY stratum)
     FROM weight
     INNER JOIN stratum USING (stratum)
     GROUP BY scope
 """
 
 
+def table_of(rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> pa.Table:
+    """A table of rows with a value for each column; reading JSON does not import pandas."""
+    # A file without rows cannot be read.
+    lines = [json.dumps(row, allow_nan=False) for row in rows or [dict.fromkeys(schema.names)]]
+    text = "\n".join(lines).encode()
+    read = pj.read_json(
+        BytesIO(text),
+        read_options=pj.ReadOptions(use_threads=False, block_size=len(text)),
+        parse_options=pj.ParseOptions(explicit_schema=schema),
+    )
+    return read.slice(0, len(rows))
+
+
 @dataclass(frozen=True)
 class _Values:
-    """A metric of one side: a time and a number of kernels for each run.
-
-    Attributes:
-        has_wait: whether it includes waiting that a run cannot separate.
-    """
+    """A metric of one side for each run, which may include waiting that a run cannot separate."""
 
     ns: tuple[float, ...]
     kernels: tuple[float, ...] | None
@@ -73,69 +74,40 @@ class _Values:
     has_wait: bool = False
 
 
-def table_of(rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> pa.Table:
-    """A table of rows with a value for each column; reading JSON does not import pandas."""
-    lines = [json.dumps(row, allow_nan=False) for row in rows]
-    if not lines:
-        # A file without rows cannot be read.
-        lines = [json.dumps(dict.fromkeys(schema.names))]
-    text = "\n".join(lines).encode()
-    read = pj.read_json(
-        BytesIO(text),
-        read_options=pj.ReadOptions(use_threads=False, block_size=max(len(text), 1)),
-        parse_options=pj.ParseOptions(explicit_schema=schema),
-    )
-    return read.slice(0, len(rows))
+_Key = tuple[str, str, str]  # scope, metric, kind
+_Sides = dict[str, _Values]  # base, new, and whole: the steps of both
 
 
-def changes(con: duckdb.DuckDBPyConnection, *, threshold: float, forbidden: str) -> pa.Table:
-    """The table change, from the tables run_value and latency.
+class Judge:
+    """Judges metrics; steps of a scope that process other numbers of tokens have no verdict.
 
     Args:
         con: a connection to the tables of a comparison.
         threshold: the smallest change that counts, relative.
         forbidden: why there can be no verdict at all.
     """
-    runs = dict(con.execute(_RUNS).fetchall())
-    judge = _Judge(con, threshold, forbidden)
-    values = _with_groups(_values(con, runs))
-    rows = [judge.row(*key, sides) for key, sides in values.items()]
-    rows += _latencies(con, runs, threshold=threshold, forbidden=forbidden)
-    return table_of(rows, SCHEMA)
 
-
-def roles_together(
-    con: duckdb.DuckDBPyConnection,
-    scope: str,
-    roles: Sequence[str],
-    *,
-    threshold: float,
-    forbidden: str,
-) -> dict[str, object] | None:
-    """The row of table change for several roles as one; None if none of them runs.
-
-    Args:
-        con: a connection to the tables of a comparison.
-    """
-    values = _values(con, dict(con.execute(_RUNS).fetchall()))
-    found = [sides for role in roles if (sides := values.get((scope, role, "role")))]
-    if not found:
-        return None
-    judge = _Judge(con, threshold, forbidden)
-    return judge.row(scope, "+".join(roles), "group", _together(found))
-
-
-class _Judge:
-    """Judges times; steps of a scope that process other numbers of tokens have no verdict."""
-
-    def __init__(self, con: duckdb.DuckDBPyConnection, threshold: float, forbidden: str) -> None:
+    def __init__(self, con: duckdb.DuckDBPyConnection, *, threshold: float, forbidden: str) -> None:
         self._threshold, self._forbidden = threshold, forbidden
-        rows = con.execute(_TOKENS).fetchall()
-        self._other_work = {scope: _other_work(*counts) for scope, *counts in rows}
+        self._runs = dict(con.execute(_RUNS).fetchall())
+        tokens = con.execute(_TOKENS).fetchall()
+        self._other_work = {scope: _other_work(*counts) for scope, *counts in tokens}
+        self._values = _values(con, self._runs)
+        self._latencies: dict[str, dict[str, list[float]]] = {}
+        for metric, side, values in con.execute(_LATENCIES).fetchall():
+            self._latencies.setdefault(metric, {})[side] = values
 
-    def row(
-        self, scope: str, metric: str, kind: str, sides: Mapping[str, _Values]
-    ) -> dict[str, object]:
+    def changes(self) -> pa.Table:
+        """The table change, from the tables run_value and latency."""
+        values = _with_groups(self._values)
+        rows = [self._row(*key, sides) for key, sides in values.items()]
+        return table_of([*rows, *self._latency_rows()], SCHEMA)
+
+    def together(self, scope: str, roles: Sequence[str]) -> dict[str, object] | None:
+        found = [sides for role in roles if (sides := self._values.get((scope, role, "role")))]
+        return self._row(scope, "+".join(roles), "group", _together(found)) if found else None
+
+    def _row(self, scope: str, metric: str, kind: str, sides: _Sides) -> dict[str, object]:
         base, new = sides["base"], sides["new"]
         has_wait = HAS_WAIT if base.has_wait or new.has_wait else ""
         change = judged(
@@ -147,16 +119,28 @@ class _Judge:
         )
         return _row(scope, metric, kind, "ns", change, base, new)
 
+    def _latency_rows(self) -> Iterator[dict[str, object]]:
+        for metric, sides in sorted(self._latencies.items()):
+            if {side: len(values) for side, values in sides.items()} != self._runs:
+                continue  # not every run has it
+            base, new = (_Values(tuple(sides[side]), None, None) for side in ("base", "new"))
+            is_rate = metric in _MORE_IS_BETTER
+            change = judged(
+                base.ns,
+                new.ns,
+                whole=(median(base.ns) + median(new.ns)) / 2,
+                threshold=self._threshold,
+                more_is_better=is_rate,
+                forbidden=self._forbidden,
+            )
+            kind, unit = ("rate", "tokens/s") if is_rate else ("latency", "ns")
+            yield _row(None, metric, kind, unit, change, base, new)
+
 
 def _other_work(
     base: float | None, new: float | None, fewer: float | None, more: float | None
 ) -> str:
-    """Why steps of the same size do other work: they process other numbers of tokens.
-
-    Args:
-        fewer, more: the smaller and the larger number of tokens of each size, summed over sizes, so
-            that sizes with more and with fewer tokens do not cancel.
-    """
+    """Why steps of the same size do other work: they process other numbers of tokens."""
     if not base or not new or not fewer or not more or more / fewer - 1 <= _MOST_OTHER_TOKENS:
         return ""
     if max(base, new) < more:
@@ -165,20 +149,14 @@ def _other_work(
     return f"the steps of new process {abs(new / base - 1):.0%} {what} tokens"
 
 
-_Key = tuple[str, str, str]
-
-
-def _values(
-    con: duckdb.DuckDBPyConnection, runs: Mapping[str, int]
-) -> dict[_Key, dict[str, _Values]]:
-    """The values by scope, metric and kind, and by side; runs without a metric have 0."""
-    found: dict[_Key, dict[str, _Values]] = {}
-    for scope, metric, kind, side, ns, kernels, mad_ns, has_wait in con.execute(_VALUES).fetchall():
+def _values(con: duckdb.DuckDBPyConnection, runs: Mapping[str, int]) -> dict[_Key, _Sides]:
+    """The values of each metric by side; runs without a metric have 0."""
+    found: dict[_Key, _Sides] = {}
+    for *key, side, ns, kernels, mad_ns, has_wait in con.execute(_VALUES).fetchall():
         zeros = (0.0,) * (runs[side] - len(ns))
-        counts = (*kernels, *zeros) if kind == "role" else None
-        found.setdefault((scope, metric, kind), {})[side] = _Values(
-            (*ns, *zeros), counts, mad_ns, has_wait
-        )
+        counts = (*kernels, *zeros) if key[-1] == "role" else None
+        values = _Values((*ns, *zeros), counts, mad_ns, has_wait)
+        found.setdefault((key[0], key[1], key[2]), {})[side] = values
     for (scope, _, kind), sides in found.items():
         for side in runs.keys() - sides.keys():
             zeros = (0.0,) * runs[side]
@@ -189,50 +167,44 @@ def _values(
     return dict(sorted(found.items()))
 
 
-def _with_groups(values: dict[_Key, dict[str, _Values]]) -> dict[_Key, dict[str, _Values]]:
+def _with_groups(values: dict[_Key, _Sides]) -> dict[_Key, _Sides]:
     """Adds groups of roles that one side runs in one kernel."""
-    groups: dict[_Key, dict[str, _Values]] = {}
+    groups: dict[_Key, _Sides] = {}
     for (scope, role, kind), sides in values.items():
-        if kind != "role" or _is_on(sides, "base") == _is_on(sides, "new"):
+        if kind != "role" or _has_kernels(sides["base"]) == _has_kernels(sides["new"]):
             continue
-        partner = next(
-            (
-                one
-                for one in _partners().get(role, ())
-                if (other := values.get((scope, one, "role")))
-                and _is_on(other, "base")
-                and _is_on(other, "new")
-            ),
-            None,
-        )
-        if partner:
-            both = (sides, values[scope, partner, "role"])
-            groups[scope, f"{role}+{partner}", "group"] = _together(both)
+        for partner in _partners().get(role, ()):
+            other = values.get((scope, partner, "role"))
+            if other and _has_kernels(other["base"]) and _has_kernels(other["new"]):
+                groups[scope, f"{role}+{partner}", "group"] = _together([sides, other])
+                break
     return values | groups
 
 
-def _together(roles: Sequence[Mapping[str, _Values]]) -> dict[str, _Values]:
-    """Several roles as one."""
-    sums = {}
+def _together(roles: Sequence[_Sides]) -> _Sides:
+    sums = {"whole": roles[0]["whole"]}
     for side in ("base", "new"):
         parts = [one[side] for one in roles]
-        ns = tuple(map(sum, zip(*(part.ns for part in parts), strict=True)))
-        counts = [part.kernels for part in parts if part.kernels is not None]
-        kernels = tuple(map(sum, zip(*counts, strict=True)))
+        ns, kernels = (
+            tuple(map(sum, zip(*columns, strict=True)))
+            for columns in ([one.ns for one in parts], [one.kernels or () for one in parts])
+        )
         sums[side] = _Values(ns, kernels, None, any(part.has_wait for part in parts))
-    return sums | {"whole": roles[0]["whole"]}
+    return sums
 
 
-def _is_on(sides: Mapping[str, _Values], side: str) -> bool:
-    return any(sides[side].kernels or ())
+def _has_kernels(values: _Values) -> bool:
+    return any(values.kernels or ())
 
 
 @cache
-def _partners() -> dict[str, tuple[str, ...]]:
+def _partners() -> dict[str, list[str]]:
     """The roles that a kernel of another role may include, by the role that then has none."""
+    found: dict[str, list[str]] = {}
     with (Path(__file__).parent / "fused.csv").open(encoding="utf-8", newline="") as file:
-        pairs = [(row["role"], row["partner"]) for row in DictReader(file)]
-    return {role: tuple(other for one, other in pairs if one == role) for role, _ in pairs}
+        for row in DictReader(file):
+            found.setdefault(row["role"], []).append(row["partner"])
+    return found
 
 
 def _row(
@@ -244,10 +216,9 @@ def _row(
     base: _Values,
     new: _Values,
 ) -> dict[str, object]:
-    verdict = change.verdict
-    if kind == "role" and any(base.kernels or ()) != any(new.kernels or ()):
-        verdict = Verdict.GONE if any(base.kernels or ()) else Verdict.NEW
-    shift = change.shift
+    verdict, shift = change.verdict, change.shift
+    if kind == "role" and _has_kernels(base) != _has_kernels(new):
+        verdict = Verdict.GONE if _has_kernels(base) else Verdict.NEW
     return {
         "scope": scope,
         "metric": metric,
@@ -263,8 +234,8 @@ def _row(
         "verdict": str(verdict),
         "reason": change.reason,
         "runs_needed": change.runs,
-        "base_spread_pct": _spread(base.ns),
-        "new_spread_pct": _spread(new.ns),
+        "base_spread_pct": _spread_pct(base.ns),
+        "new_spread_pct": _spread_pct(new.ns),
         "step_noise_pct": (
             100 * base.mad_ns / change.base if base.mad_ns is not None and change.base > 0 else None
         ),
@@ -275,31 +246,8 @@ def _row(
     }
 
 
-def _spread(values: Sequence[float]) -> float | None:
-    """(greatest - least) / least value of the runs, percent."""
+def _spread_pct(values: Sequence[float]) -> float | None:
+    """(greatest - least) / least value of the runs."""
     if len(values) < 2 or min(values) <= 0:
         return None
     return 100 * (max(values) / min(values) - 1)
-
-
-def _latencies(
-    con: duckdb.DuckDBPyConnection, runs: Mapping[str, int], *, threshold: float, forbidden: str
-) -> Iterator[dict[str, object]]:
-    found: dict[str, dict[str, list[float]]] = {}
-    for metric, side, values in con.execute(_LATENCIES).fetchall():
-        found.setdefault(metric, {})[side] = values
-    for metric, sides in sorted(found.items()):
-        if {side: len(values) for side, values in sides.items()} != runs:
-            continue  # not every run has it
-        base, new = (_Values(tuple(sides[side]), None, 0.0) for side in ("base", "new"))
-        is_rate = metric in _MORE_IS_BETTER
-        change = judged(
-            base.ns,
-            new.ns,
-            whole=(median(base.ns) + median(new.ns)) / 2,
-            threshold=threshold,
-            more_is_better=is_rate,
-            forbidden=forbidden,
-        )
-        kind, unit = ("rate", "tokens/s") if is_rate else ("latency", "ns")
-        yield _row(None, metric, kind, unit, change, base, new) | {"step_noise_pct": None}

@@ -19,15 +19,14 @@ from traceql.database.terminology import Terminology, terminology
 from traceql.errors import QueryInvalid, TraceqlError
 from traceql.result import Result, as_html, display_in_notebook
 from traceql.result.text_table.values import plain
-from traceql.runs.compare.changes import changes, roles_together, table_of
-from traceql.runs.compare.kernel_matching import unnamed_rows
-from traceql.runs.compare.layer_changes import layer_rows
-from traceql.runs.compare.profile import RESULTS
+from traceql.runs.compare.changes import Judge, table_of
+from traceql.runs.compare.layers_and_kernels import layer_rows, unnamed_rows
 from traceql.runs.compare.sentences import answers
 from traceql.runs.compare.setup import Effect, differences
-from traceql.runs.compare.sides import RunProfile, groups_of
+from traceql.runs.compare.sides import RESULTS, RunProfile, groups_of
 from traceql.runs.compare.verdict import NOISE
 from traceql.sql.query import Query, bound, queries_in, query_named
+from traceql.util.arrow_duckdb import create_table
 from traceql.util.resources import QUERIES
 from traceql.util.text import format_count, printable, source_text
 
@@ -53,16 +52,19 @@ _ANSWER_COLUMNS = (
     "reason",
 )  # fmt: skip
 _DIALECTS = """
-    SELECT DISTINCT UNNEST(string_split(value, ', ')) AS dialect
+    SELECT DISTINCT UNNEST(string_split(value, ', '))
     FROM profile_fact
     WHERE name = 'recorded.dialect'
 """
-_RECORDINGS = "SELECT value FROM profile_fact WHERE side = $side AND name = 'trace.sha256'"
+_RECORDINGS = """
+    SELECT LIST(DISTINCT value ORDER BY value) FROM profile_fact
+    WHERE name = 'trace.sha256'
+    GROUP BY side
+"""
 _PHASES = "SELECT scope FROM scope WHERE scope <> 'all' ORDER BY position"
 
 
 def diff_queries() -> dict[str, Query]:
-    """The queries over a comparison, by name."""
     return queries_in(QUERIES / "diff")
 
 
@@ -101,11 +103,18 @@ class Comparison(AbstractContextManager["Comparison"]):
             replace(one, title=self.terminology(one.title), reason=self.terminology(one.reason))
             for one in differences(facts, accepted=accepted)
         )
-        self._compare()
+        for name in _STATEMENTS:
+            self._make(name)
+        self._judge = Judge(self._con, threshold=threshold, forbidden=self.forbidden)
+        create_table(self._con, "change", self._judge.changes())
+        self._make("cause")
+        setup = [vars(one) | {"effect": str(one.effect)} for one in self.differences]
+        create_table(self._con, "setup", table_of(setup, _SETUP))
+        create_table(self._con, "layer_change", layer_rows(self._con))
+        create_table(self._con, "unnamed_kernel", unnamed_rows(self._con))
 
     @cached_property
     def terminology(self) -> Terminology:
-        """The terms for the devices of both sides."""
         return terminology([dialect for (dialect,) in self._con.execute(_DIALECTS).fetchall()])
 
     @cached_property
@@ -122,11 +131,8 @@ class Comparison(AbstractContextManager["Comparison"]):
     @property
     def same_recordings(self) -> bool:
         """Whether both sides are of the same trace files."""
-        sides = [
-            {value for (value,) in self._con.execute(_RECORDINGS, {"side": side}).fetchall()}
-            for side in SIDES
-        ]
-        return bool(sides[0]) and sides[0] == sides[1]
+        sides = [hashes for (hashes,) in self._con.execute(_RECORDINGS).fetchall()]
+        return len(sides) == 2 and sides[0] == sides[1]
 
     @cached_property
     def scopes(self) -> tuple[str, ...]:
@@ -155,24 +161,17 @@ class Comparison(AbstractContextManager["Comparison"]):
         """Runs one statement over the tables of the comparison, and those of the databases.
 
         `base.kernel` is the table kernel of the first run of base, `base_2.kernel` that of the
-        second one; the same with new.
-
-        Raises:
-            QueryInvalid: with DuckDB's message in one line.
+        second one; the same with new. Raises QueryInvalid with DuckDB's message in one line.
         """
         require_select(sql, what="a comparison")
         self._databases  # noqa: B018 (attaches them)
         return result(self._con, sql, parameters or {})
 
     def table(self, sql: str, **parameters: Any) -> list[dict[str, Any]]:
-        """The rows of a statement over the tables of the comparison."""
         return result(self._con, sql, parameters).rows()
 
     def together(self, scope: str, roles: Sequence[str]) -> dict[str, Any] | None:
-        """The row of table change for several roles as one; None if none of them runs."""
-        return roles_together(
-            self._con, scope, roles, threshold=self.threshold, forbidden=self.forbidden
-        )
+        return self._judge.together(scope, roles)
 
     def df(self) -> "Any":
         """The answer as a pandas DataFrame: step times, latencies and throughput with verdicts."""
@@ -238,31 +237,12 @@ class Comparison(AbstractContextManager["Comparison"]):
             for place in range(len(runs)):
                 self._con.unregister(f"run_{place}")
 
-    def _compare(self) -> None:
-        for name in _STATEMENTS:
-            self._make(name)
-        changed = changes(self._con, threshold=self.threshold, forbidden=self.forbidden)
-        self._create("change", changed)
-        self._make("cause")
-        setup = [vars(one) | {"effect": str(one.effect)} for one in self.differences]
-        self._create("setup", table_of(setup, _SETUP))
-        self._create("layer_change", layer_rows(self._con))
-        self._create("unnamed_kernel", unnamed_rows(self._con))
-
     def _make(self, name: str) -> None:
         self._con.execute(f"CREATE TABLE {name} AS {source_text(_TABLES / f'{name}.sql')}")
 
-    def _create(self, name: str, rows: pa.Table) -> None:
-        self._con.register("rows_of_table", rows)
-        self._con.execute(f"CREATE TABLE {name} AS FROM rows_of_table")
-        self._con.unregister("rows_of_table")
-
     @cached_property
     def _databases(self) -> tuple[str, ...]:
-        """The names of the attached databases: base, base_2, ..., new, new_2, ...
-
-        They are read-only, and the connection can read no other file from now on.
-        """
+        """The attached databases: base, base_2, ..., new, ...; no other file can be read then."""
         databases = {
             side if number == 1 else f"{side}_{number}": run.database.resolve()
             for side, runs in self._sides()

@@ -1,9 +1,8 @@
 """The result of a comparison in sentences, and the kernels that differ by role."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traceql.runs.compare.verdict import Verdict
 from traceql.util.units import TIME
@@ -33,22 +32,17 @@ _CAUSES = (
 _ROOTS = "SELECT * FROM change WHERE scope = $scope AND kind = 'root' ORDER BY ABS(new - base) DESC"
 # Phases that take time and have no stratum in common.
 _LACKING = """
-    WITH phase AS (
-        SELECT
-            phase,
-            BOOL_OR(is_compared) AS is_compared,
-            COALESCE(SUM(base_total_ns), 0) AS base_ns,
-            COALESCE(SUM(new_total_ns), 0) AS new_ns
-        FROM stratum
-        GROUP BY phase
-    )
-    SELECT *
-    FROM phase
-    WHERE
-        NOT is_compared
+    SELECT
+        phase,
+        COALESCE(SUM(base_total_ns), 0) AS base_ns,
+        COALESCE(SUM(new_total_ns), 0) AS new_ns
+    FROM stratum
+    GROUP BY phase
+    HAVING
+        NOT BOOL_OR(is_compared)
         AND (
-            base_ns > 0.01 * (SELECT SUM(base_ns) FROM phase)
-            OR new_ns > 0.01 * (SELECT SUM(new_ns) FROM phase)
+            base_ns > 0.01 * (SELECT SUM(base_total_ns) FROM stratum)
+            OR new_ns > 0.01 * (SELECT SUM(new_total_ns) FROM stratum)
         )
     ORDER BY base_ns + new_ns DESC, phase
 """
@@ -63,10 +57,7 @@ LEAST_COMPARED_PCT = 50.0  # of the time of a side's steps; less does not stand 
 _LAYERS = "SELECT * FROM layer_change WHERE scope = $scope"
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence about one verdict."""
-
+class Sentence(NamedTuple):
     verdict: Verdict
     text: str
 
@@ -84,28 +75,23 @@ def answers(comparison: "Comparison") -> Iterator[Sentence]:
             f"{_named(comparison, scope)}{_share(comparison, scope)}",
         )
     for row in comparison.table(_LACKING):
-        yield Sentence(Verdict.NOT_COMPARABLE, f"{row['phase'].capitalize()} {_lacking(row)}.")
+        why = "no size is on both sides, or not in every run"
+        if not row["base_ns"] or not row["new_ns"]:
+            why = f"only {'base' if row['base_ns'] else 'new'} has them"
+        text = f"{row['phase'].capitalize()} steps are not compared: {why}."
+        yield Sentence(Verdict.NOT_COMPARABLE, text)
 
 
 def _share(comparison: "Comparison", scope: str) -> str:
     """A sentence if less than half of the time of a phase is compared."""
     (row,) = comparison.table(_SHARES, scope=scope)
+    steps = "steps" if scope == "unknown" else f"{scope} steps"
     little = [
-        f"{row[side]:.0f}% of the time of {side}'s {_steps(scope)}"
-        for side in ("base", "new")
-        if row[side] is not None and row[side] < LEAST_COMPARED_PCT
+        f"{share:.0f}% of the time of {side}'s {steps}"
+        for side, share in row.items()
+        if share is not None and share < LEAST_COMPARED_PCT
     ]
     return f" Only {' and '.join(little)} is compared." if little else ""
-
-
-def _steps(scope: str) -> str:
-    return "steps" if scope == "unknown" else f"{scope} steps"
-
-
-def _lacking(row: dict[str, Any]) -> str:
-    if not row["base_ns"] or not row["new_ns"]:
-        return f"steps are not compared: only {'base' if row['base_ns'] else 'new'} has them"
-    return "steps are not compared: no size is on both sides, or not in every run"
 
 
 def _step(scope: str, row: dict[str, Any]) -> str:
@@ -145,18 +131,14 @@ def _work(rows: dict[str, dict[str, Any]]) -> str:
 def _named(comparison: "Comparison", scope: str) -> str:
     """The largest significant causes, and roles that only one side has."""
     causes = comparison.table(_CAUSES, scope=scope)
-    if not causes:
-        return ""
-    least = max(
-        _LEAST_SHARE * max(abs(row["delta_ns"]) for row in causes),
-        _LEAST_SHARE_OF_STEP * _step_ns(comparison, scope),
-    )
+    largest = max((abs(row["delta_ns"]) for row in causes), default=0)
+    least = max(_LEAST_SHARE * largest, _LEAST_SHARE_OF_STEP * _step_ns(comparison, scope))
     listed: dict[str, list[str]] = {"Largest significant changes": [], "New": [], "Gone": []}
     for row in causes:
         if abs(row["delta_ns"]) >= least:
-            title = {Verdict.NEW: "New", Verdict.GONE: "Gone"}.get(row["verdict"])
             change = f"{cause_name(row)} {format_time_change(row['delta_ns'])}"
-            listed[title or "Largest significant changes"].append(change)
+            title = str(row["verdict"]).capitalize()
+            listed.get(title, listed["Largest significant changes"]).append(change)
     return "".join(f" {title}: {_listed(some)}." for title, some in listed.items() if some)
 
 
@@ -179,40 +161,29 @@ def roots(comparison: "Comparison", scope: str) -> Iterator[str]:
     hosts, the latest rank changes from start to start.
     """
     rows, each = comparison.table(_ROOTS, scope=scope), comparison.terminology("each GPU")
+    least = _LEAST_SHARE_OF_ROOT * _step_ns(comparison, scope)
     for row in rows:
         rank, cause = row["metric"].removeprefix("rank ").split(": ")
+        cost = abs(row["new"] - row["base"])
+        if row["verdict"] not in (Verdict.SLOWER, Verdict.FASTER) or cost < least:
+            continue
         same = [one for one in rows if one["metric"].endswith(f": {cause}")]
-        slower = row["verdict"] == Verdict.SLOWER
-        if (not slower and row["verdict"] != Verdict.FASTER) or len(same) < 2:
+        sums = {  # of all ranks, for each run
+            side: [sum(run) for run in zip(*(one[side] for one in same), strict=True)]
+            for side in ("base_values", "new_values")
+        }
+        side = "new_values" if row["verdict"] == Verdict.SLOWER else "base_values"
+        dominates = all(2 * own > whole for own, whole in zip(row[side], sums[side], strict=True))
+        net = abs(median(sums["new_values"]) - median(sums["base_values"]))
+        if len(same) < 2 or not dominates or net < _NET * cost:
             continue
-        if abs(row["new"] - row["base"]) < _LEAST_SHARE_OF_ROOT * _step_ns(comparison, scope):
-            continue
-        is_dominant = _dominates(row, same, "new_values" if slower else "base_values")
-        if not is_dominant or _net(same) < _NET * abs(row["new"] - row["base"]):
-            continue
-        more = "more" if slower else "less"
+        more = "more" if row["verdict"] == Verdict.SLOWER else "less"
         of_step = " of the step" if row["percent_of"] == "step" else ""
-        cost = format_time(abs(row["new"] - row["base"]))
         yield (
-            f"Rank {rank} ({cause}): {each} loses {cost} {more} "
+            f"Rank {rank} ({cause}): {each} loses {format_time(cost)} {more} "
             f"per step, idle or waiting for it: {format_time(row['base'])} to "
             f"{format_time(row['new'])} ({format_interval(row)}{of_step})."
         )
-
-
-def _net(same: Sequence[dict[str, Any]]) -> float:
-    """The change of all ranks together: between the medians of the runs' sums."""
-    base, new = (
-        median(sum(values) for values in zip(*(one[side] for one in same), strict=True))
-        for side in ("base_values", "new_values")
-    )
-    return float(abs(new - base))
-
-
-def _dominates(row: dict[str, Any], same: Sequence[dict[str, Any]], side: str) -> bool:
-    """Whether the rank causes most of this cost in every run of a side."""
-    sums = [sum(values) for values in zip(*(one[side] for one in same), strict=True)]
-    return all(2 * own > whole for own, whole in zip(row[side], sums, strict=True))
 
 
 def _step_ns(comparison: "Comparison", scope: str) -> float:
@@ -240,19 +211,16 @@ def layers(comparison: "Comparison", scope: str) -> str:
 
 
 def format_interval(row: dict[str, Any]) -> str:
-    """The confidence interval of a change."""
     return f"95% interval {format_percent(row['low_pct'])} to {format_percent(row['high_pct'])}"
 
 
 def format_percent(percent: float) -> str:
-    """A signed change in percent."""
     decimals = 0 if abs(percent) >= 99.5 else 1
     text = f"{percent:+,.{decimals}f}%"
     return text.replace("-", "\u2212") if float(f"{percent:.{decimals}f}") else f"{0:.{decimals}f}%"
 
 
 def format_time(ns: float) -> str:
-    """A duration in a readable unit."""
     divisor = TIME.divisor(ns)
     value = ns / divisor
     decimals = 0 if divisor == 1 else 3 if abs(value) < 10 else 2 if abs(value) < 100 else 1
@@ -260,29 +228,32 @@ def format_time(ns: float) -> str:
 
 
 def format_time_change(ns: float) -> str:
-    """A signed difference of durations."""
     return f"{'+' if ns > 0 else ''}{format_time(ns)}"
 
 
 def format_values(values: Sequence[str]) -> str:
-    """The values of a fact, or "not set"."""
     return ", ".join(values) if values else "not set"
 
 
+# Kernels of one side, by role.
 _USES = """
+    WITH own AS (
+        SELECT scope, role, side, {'name': name, 'kernels': kernels, 'ns': ns} AS used
+        FROM kernel_use
+        QUALIFY COUNT(*) OVER (PARTITION BY scope, role, name) = 1
+    )
     SELECT
         scope,
         role,
-        side,
-        LIST({'name': name, 'kernels': kernels, 'ns': ns} ORDER BY ns DESC, name) AS kernels
-    FROM kernel_use
-    GROUP BY scope, role, side
-    ORDER BY scope, role, side
+        LIST(used ORDER BY used.ns DESC, used.name) FILTER (side = 'base') AS gone,
+        LIST(used ORDER BY used.ns DESC, used.name) FILTER (side = 'new') AS came
+    FROM own
+    GROUP BY scope, role
+    ORDER BY scope, role
 """
 
 
-@dataclass(frozen=True)
-class KernelUse:
+class KernelUse(NamedTuple):
     """A kernel of a role: launches and their duration in a step."""
 
     name: str
@@ -290,30 +261,17 @@ class KernelUse:
     ns: float
 
 
-@dataclass(frozen=True)
-class KernelChange:
-    """The kernels of a role that differ between the sides.
+class KernelChange(NamedTuple):
+    """The kernels of a role that only base or only new runs, the longest first."""
 
-    Attributes:
-        gone: those that only base runs, the longest first.
-        came: those that only new runs.
-    """
-
-    gone: tuple[KernelUse, ...]
-    came: tuple[KernelUse, ...]
+    gone: list[KernelUse]
+    came: list[KernelUse]
 
 
 def kernel_changes(comparison: "Comparison") -> dict[tuple[str, str], KernelChange]:
     """The differing kernels by scope and role; roles with the same kernels are left out."""
-    uses: dict[tuple[str, str], dict[str, list[KernelUse]]] = {}
-    for row in comparison.table(_USES):
-        kernels = [KernelUse(**kernel) for kernel in row["kernels"]]
-        uses.setdefault((row["scope"], row["role"]), {})[row["side"]] = kernels
-    changes = {}
-    for key, sides in uses.items():
-        base, new = sides.get("base", ()), sides.get("new", ())
-        gone = tuple(use for use in base if use.name not in {one.name for one in new})
-        came = tuple(use for use in new if use.name not in {one.name for one in base})
-        if gone or came:
-            changes[key] = KernelChange(gone, came)
-    return changes
+    rows = (row.values() for row in comparison.table(_USES))
+    return {
+        (scope, role): KernelChange(*([KernelUse(**one) for one in side or ()] for side in sides))
+        for scope, role, *sides in rows
+    }

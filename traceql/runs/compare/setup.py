@@ -1,22 +1,19 @@
 """What differs between the set-ups of two groups of runs, and what forbids a verdict."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from csv import DictReader
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 _SIMILAR = {"clock.sm_mhz": 0.01, "clock.throttled_pct": 10.0}  # relative, and in points
-_NAME_OF_ALL_FACTS = "all"
-_PARALLEL, _RANKS = "parallel", "ranks"
 
 
 class Effect(StrEnum):
-    """What a difference means for the numbers."""
-
     FORBIDS = "forbids"  # nothing can be said about speed
     WARNS = "warns"  # it may explain a difference of speed
     NOTES = "notes"  # it is what was changed, perhaps
@@ -58,36 +55,28 @@ def differences(
         facts: side, run, name and value.
         accepted: names, or beginnings of names up to a dot, of differences that forbid nothing.
     """
-    values: dict[str, dict[str, dict[int, str]]] = {"base": {}, "new": {}}
-    for side, run, name, value in facts:
-        if not _identifies(name):
-            values[side].setdefault(name, {})[run] = value
-    found = list(_different(values["base"], values["new"], accepted))
+    values: dict[str, dict[str, list[str]]] = {"base": {}, "new": {}}
+    for side, _, name, value in facts:
+        if _rule_of(name).effect is not Effect.IDENTIFIES:
+            values[side].setdefault(name, []).append(value)
+    base, new = values["base"], values["new"]
+    kinds = {_kind(name) for name in base} & {_kind(name) for name in new} | {"ledger"}
+    found = []
+    for name in sorted(base.keys() | new.keys()):
+        rule = _rule_of(name)
+        if rule.effect is Effect.IGNORED or _kind(name) not in kinds:
+            continue
+        runs = [sorted(side.get(name, ())) for side in (base, new)]
+        sides = [tuple(dict.fromkeys(own)) for own in runs]
+        forbids = rule.effect is Effect.FORBIDS
+        # The runs of a side are repeats only if they agree on what forbids a verdict.
+        mixed = forbids and (_kind(name) == "ledger" or max(map(len, sides)) > 1)
+        if mixed or not _alike(name, *runs):
+            accepts = forbids and is_accepted(name, accepted)
+            effect = Effect.NOTES if accepts else rule.effect
+            found.append(Difference(name, rule.title, effect, rule.reason, *sides))
     order = list(Effect)
     return sorted(found, key=lambda one: (order.index(one.effect), one.title, one.name))
-
-
-def _different(
-    base: Mapping[str, Mapping[int, str]],
-    new: Mapping[str, Mapping[int, str]],
-    accepted: Collection[str],
-) -> Iterator[Difference]:
-    kinds = {_kind(name) for name in base} & {_kind(name) for name in new}
-    for name in sorted(base.keys() | new.keys()):
-        if _kind(name) not in kinds and _kind(name) != "ledger":
-            continue
-        rule = _rule_of(name)
-        runs = [sorted(side.get(name, {}).values()) for side in (base, new)]
-        sides = [tuple(dict.fromkeys(values)) for values in runs]
-        failed = rule.effect is Effect.FORBIDS and _kind(name) == "ledger"
-        # The runs of a side are repeats only if they agree on what forbids a verdict.
-        mixed = rule.effect is Effect.FORBIDS and max(map(len, sides)) > 1
-        if rule.effect is Effect.IGNORED or (_alike(name, *runs) and not failed and not mixed):
-            continue
-        effect = rule.effect
-        if effect is Effect.FORBIDS and is_accepted(name, accepted):
-            effect = Effect.NOTES
-        yield Difference(name, rule.title, effect, rule.reason, *sides)
 
 
 def _kind(name: str) -> str:
@@ -99,25 +88,17 @@ def is_accepted(name: str, accepted: Collection[str]) -> bool:
 
     Who accepts another parallelism accepts the ranks that it has.
     """
-    return any(
-        one == _NAME_OF_ALL_FACTS
-        or name == one
-        or name.startswith(f"{one}.")
-        or (one == _PARALLEL and _kind(name) == _RANKS)
-        for one in accepted
-    )
+    names = (name, "parallel") if _kind(name) == "ranks" else (name,)
+    prefixes = tuple(f"{one}." for one in accepted)
+    return "all" in accepted or any(f"{one}.".startswith(prefixes) for one in names)
 
 
 def _alike(name: str, base: Sequence[str], new: Sequence[str]) -> bool:
     """Whether the runs of both sides have the same values; of a clock, the same median."""
-    if set(base) == set(new) and name not in _SIMILAR:
-        return True
-    tolerance = _SIMILAR.get(name)
-    if tolerance is None or not base or not new:
-        return not base and not new
-    low, high = (median(map(float, side)) for side in (base, new))
-    scale = max(low, high) if name == "clock.sm_mhz" else 1
-    return abs(high - low) <= tolerance * scale
+    if name not in _SIMILAR or not base or not new:
+        return set(base) == set(new)
+    low, high = sorted(median(map(float, side)) for side in (base, new))
+    return high - low <= _SIMILAR[name] * (high if name == "clock.sm_mhz" else 1)
 
 
 def is_ignored(name: str) -> bool:
@@ -135,8 +116,7 @@ def keeps_apart(name: str) -> bool:
     return _rule_of(name).keeps_apart
 
 
-@dataclass(frozen=True)
-class _Rule:
+class _Rule(NamedTuple):
     pattern: re.Pattern[str]
     effect: Effect
     title: str
@@ -145,9 +125,9 @@ class _Rule:
 
 
 @cache
-def _rules() -> tuple[_Rule, ...]:
+def _rules() -> list[_Rule]:
     with (Path(__file__).parent / "setup.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(
+        return [
             _Rule(
                 re.compile(row["pattern"]),
                 Effect(row["effect"]),
@@ -156,12 +136,8 @@ def _rules() -> tuple[_Rule, ...]:
                 row["in_history"] == "apart",
             )
             for row in DictReader(file)
-        )
+        ]
 
 
 def _rule_of(name: str) -> _Rule:
     return next(rule for rule in _rules() if rule.pattern.fullmatch(name))
-
-
-def _identifies(name: str) -> bool:
-    return _rule_of(name).effect is Effect.IDENTIFIES

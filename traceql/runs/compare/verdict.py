@@ -36,11 +36,7 @@ class Shift:
 
 
 def shift(base: Sequence[float], new: Sequence[float]) -> Shift:
-    """The shift of a value from base to new: relative, unless a run has 0 or less.
-
-    Args:
-        base, new: one value for each run; at least one.
-    """
+    """The shift from base to new, one value for each run: relative, unless a run has 0 or less."""
     is_ratio = min(*base, *new) > 0
     if not is_ratio:
         return _shift(base, new, is_ratio=False)
@@ -97,11 +93,7 @@ def _cumulated(base: int, new: int) -> tuple[float, ...]:
 
 
 def holm(p_values: Mapping[str, float | None]) -> dict[str, bool]:
-    """Which of several simultaneous tests are significant (Holm 1979).
-
-    Args:
-        p_values: by the names of the tests; None for a test without a result.
-    """
+    """Which of several simultaneous tests, by name, are significant (Holm 1979)."""
     tests = sorted((p, name) for name, p in p_values.items() if p is not None)
     held = dict.fromkeys(p_values, False)
     for place, (p, name) in enumerate(tests):
@@ -112,13 +104,10 @@ def holm(p_values: Mapping[str, float | None]) -> dict[str, bool]:
 
 
 def runs_for(base: Sequence[float], new: Sequence[float], margin: float) -> int | None:
-    """The number of runs of each group that makes the interval short enough to decide.
+    """The number of runs of each group whose interval is at most two margins long.
 
     It assumes the spread of these runs. None if it is more than 50, or if a group has one run.
-
-    Args:
-        base, new: one value for each run.
-        margin: most half of the interval; relative where `shift` is.
+    The margin is relative where `shift` is.
     """
     if min(len(base), len(new)) < 2 or margin <= 0:
         return None
@@ -135,8 +124,6 @@ NOISE = 0.01  # a smaller change than this is none; as in criterion.rs (noise_th
 
 
 class Verdict(StrEnum):
-    """The verdict on one number."""
-
     FASTER = "faster"
     SLOWER = "slower"
     NO_CHANGE = "no change"

@@ -26,8 +26,6 @@ Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 
 
 class EngineDocument(Struct, frozen=True):
-    """A server: model, parallel sizes, arguments, environment variables."""
-
     model: str
     tp: Size
     pp: Size
@@ -62,7 +60,6 @@ class PointDocument(Struct, frozen=True):
 
     @property
     def load(self) -> str:
-        """The kind of load."""
         if self.batch is not None:
             return "batch"
         named = {"rate": self.request_rate, "concurrency": self.concurrency}
@@ -80,8 +77,6 @@ class RecordDocument(Struct, frozen=True):
 
 
 class PlanOfDocument(Struct, frozen=True):
-    """The plan as parsed."""
-
     model: str
     repeats: Repeats
     name: str | None = None
@@ -156,18 +151,20 @@ _LONGEST_PATH = 1_000
 
 
 def read_plan(folder: Path) -> PlanDocument:
-    """The plan of a folder of results.
-
-    Raises:
-        TraceqlError: the folder has none, or one that cannot be read.
-    """
+    """The plan of a folder of results; raises TraceqlError if there is none that can be read."""
     file = folder / "plan.json"
     if not file.is_file():
         raise TraceqlError(f"{folder} has no plan.json; use a folder of traceql experiment run")
     try:
         document = json_document(file)
         plan = checked(document.value, PlanDocument)
-        _require_points(plan)
+        seen = set[str]()
+        for point in plan.all_points:
+            if not is_inside(point.path):
+                raise Unusable(f"path {point.path[:80]!r} of a point is not inside the folder")
+            if point.path in seen:
+                raise Unusable(f"it has two points with the path {point.path[:80]!r}")
+            seen.add(point.path)
     except Unusable as error:
         raise TraceqlError(f"{file} cannot be used: {error}") from None
     if plan.schema_version != _VERSION:
@@ -176,11 +173,7 @@ def read_plan(folder: Path) -> PlanDocument:
 
 
 def read_repeat(file: Path) -> RepeatDocument | None:
-    """The run.json of a repeat; None if it does not exist: not run, or killed.
-
-    Raises:
-        Unusable: it cannot be read.
-    """
+    """The run.json of a repeat, or Unusable; None if it does not exist: not run, or killed."""
     try:
         if not file.exists():
             return None
@@ -198,18 +191,3 @@ def is_inside(path: str) -> bool:
         and all(name.isprintable() and len(name.encode()) <= _LONGEST_NAME for name in names)
         and not {"", ".", ".."} & set(names)
     )
-
-
-def _require_points(plan: PlanDocument) -> None:
-    """Rejects points that share a folder, or whose folder is outside the folder of results.
-
-    Raises:
-        Unusable: a point is one of those.
-    """
-    seen = set[str]()
-    for point in plan.all_points:
-        if not is_inside(point.path):
-            raise Unusable(f"path {point.path[:80]!r} of a point is not inside the folder")
-        if point.path in seen:
-            raise Unusable(f"it has two points with the path {point.path[:80]!r}")
-        seen.add(point.path)

@@ -13,21 +13,23 @@ from traceql.database.tables import require_select, result
 from traceql.errors import TraceNotFound, TraceqlError
 from traceql.result import Result
 from traceql.runs.experiment.documents import read_plan
-from traceql.runs.experiment.profiles import add_profiles
-from traceql.runs.experiment.results_folder import add_folder, engine_titles
+from traceql.runs.experiment.results_folder import Reader, engine_titles
 from traceql.runs.experiment.statistics import add_fits, add_gains, add_speedups, median_places
-from traceql.runs.experiment.tables import Rows, create_tables, derive, insert, storable
+from traceql.runs.experiment.tables import (
+    Rows,
+    add_profiles,
+    create_tables,
+    derive,
+    insert,
+    storable,
+)
 from traceql.sql.query import LIMIT, Query, bound, queries_in, query_named
 from traceql.util.files import atomic_write
 from traceql.util.resources import QUERIES, __version__
 
 
 def distinct_names(named: Sequence[tuple[str, str]]) -> list[str]:
-    """A unique name for each experiment.
-
-    Args:
-        named: name and folder of each; equal names get the folder, or else a number.
-    """
+    """A unique name for each (name, folder); equal names get the folder, or else a number."""
     times = Counter(name for name, _ in named)
     wanted = [
         name if times[name] == 1 or name == folder else f"{name} ({folder})"
@@ -45,11 +47,7 @@ def distinct_names(named: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def results_folders(paths: Sequence[Path]) -> list[Path]:
-    """The folders of results at these paths, each a folder of results or a parent of several.
-
-    Raises:
-        TraceqlError: a path does not exist or is a file.
-    """
+    """The folders of results at these paths, each one or a parent of several; or TraceqlError."""
     found: list[Path] = []
     for path in paths:
         if not path.is_dir():
@@ -78,11 +76,7 @@ GROUP BY measurement.point_id, measurement.metric, measurement.stat
 
 
 def opened_results(path: Path) -> duckdb.DuckDBPyConnection:
-    """A read-only connection to a database of results.
-
-    Raises:
-        DatabaseError: the file is not one, or cannot be opened.
-    """
+    """A read-only connection to a database of results; raises DatabaseError if it is none."""
     return opened_database(
         path,
         otherwise="load results with traceql experiment load RESULTS -o DB",
@@ -104,12 +98,6 @@ def load_experiments(
     warn: Callable[[str], None] = quiet,
 ) -> None:
     """Writes a database with the results of folders, replacing an existing one at the end.
-
-    Args:
-        paths: folders of results, or parents of several.
-        database: the file to write.
-        say: called with a line about each load.
-        warn: called with a line about each file that cannot be read and is skipped.
 
     Raises:
         TraceqlError: a folder has no results, or the file is something else or cannot be written.
@@ -141,17 +129,15 @@ def fill(
             for point in document.all_points
         }
     )
-    names = distinct_names(
-        [
-            (document.plan.name or folder.resolve().name, folder.resolve().name)
-            for folder, document in zip(folders, documents, strict=True)
-        ]
-    )
+    pairs = list(zip(folders, documents, strict=True))
+    own_names = [folder.resolve().name for folder in folders]
+    plan_names = [document.plan.name for document in documents]
+    names = distinct_names([(a or b, b) for a, b in zip(plan_names, own_names, strict=True)])
     rows = Rows()
-    for place, (folder, document) in enumerate(zip(folders, documents, strict=True)):
+    for place, (folder, document) in enumerate(pairs):
         say(f"results: {folder}")
         own_titles = {key: title for (of, key), title in titles.items() if of == place}
-        add_folder(rows, folder, document, names[place], own_titles, warn)
+        Reader(rows, folder, document, names[place], own_titles, warn).add_all()
     if not any(row["status"] == "complete" for row in rows.tables.get("repeat", ())):
         raise TraceqlError(
             f"{folders[0]} has no complete repeat; continue with traceql experiment run --resume"
@@ -164,28 +150,22 @@ def fill(
         insert(con, table, storable(table, own))
     numbers = [number for (number,) in con.execute(_NUMBERS_OF_REPEATS).fetchall()]
     insert(con, "median_place", list(median_places(numbers)))
-    derive(con, "point_value")
-    derive(con, "point_label")
+    for table in ("point_value", "point_label"):
+        derive(con, table)
     add_fits(con)
     add_speedups(con)
     add_gains(con)
     add_profiles(con, rows.profiled, say=say, warn=warn)
-    derive(con, "profile_step_part")
-    derive(con, "profile_main_stratum")
+    for table in ("profile_step_part", "profile_main_stratum"):
+        derive(con, table)
 
 
 def experiment_queries() -> dict[str, Query]:
-    """The queries over experiments, by name."""
     return queries_in(QUERIES / "experiment")
 
 
 class Experiment(AbstractContextManager["Experiment"]):
-    """The results of one experiment or several.
-
-    Args:
-        con: a connection to a database with the tables of experiments.
-        name: where it comes from.
-    """
+    """The results of one experiment or several, in the tables of a database."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, name: str) -> None:
         self._con = con
@@ -206,11 +186,7 @@ class Experiment(AbstractContextManager["Experiment"]):
     run = query  # the earlier name, for one release
 
     def sql(self, sql: str, parameters: dict[str, Any] | None = None) -> Result:
-        """Runs one statement over the tables.
-
-        Raises:
-            QueryInvalid: with DuckDB's message in one line.
-        """
+        """Runs one statement over the tables; raises QueryInvalid with DuckDB's message."""
         require_select(sql, what="results")
         return result(self._con, sql, parameters or {})
 

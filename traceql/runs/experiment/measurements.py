@@ -21,7 +21,6 @@ _REQUESTS = "requests"
 _NS_PER_MS, _NS_PER_S = 1e6, 1e9
 _LATENCIES = {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "e2e": "e2el"}  # names of vLLM
 _STATS = ("mean", "median", "std")
-_SPREAD = "std"
 _LEAST = 1e-9  # of any number but 0; fits through smaller ones diverge
 _MOST = 1e15  # of any number; 1e15 ms are 30,000 years
 _MAY_BE_ZERO = ("total_input_tokens", "total_output_tokens", "request_goodput")
@@ -38,11 +37,7 @@ _TOTALS = {
 
 
 def serve_measurements(bench: Mapping[str, Any], *, output_tokens: int) -> Iterator[Measured]:
-    """The measurements of a result of vllm bench serve, with so many tokens of each request.
-
-    Raises:
-        Unusable: a number of it is not possible.
-    """
+    """The measurements of a result of vllm bench serve; raises Unusable for impossible numbers."""
     for name, key in _LATENCIES.items():
         for stat, value in _statistics(bench, key, one_token=output_tokens == 1):
             yield name, stat, value * _NS_PER_MS, "ns", BENCH
@@ -59,11 +54,7 @@ def serve_measurements(bench: Mapping[str, Any], *, output_tokens: int) -> Itera
 def latency_measurements(
     bench: Mapping[str, Any], *, batch: int, output_tokens: int
 ) -> Iterator[Measured]:
-    """The measurements of a result of vllm bench latency.
-
-    Raises:
-        Unusable: a number of it is not possible.
-    """
+    """The measurements of a result of vllm bench latency; Unusable for impossible numbers."""
     mean = _possible(bench, "avg_latency")
     if mean is None:
         return
@@ -87,13 +78,12 @@ def _statistics(
     names = [name.removesuffix(end) for name in bench if name.endswith(end)]
     percentiles = [name for name in names if name.startswith("p") and name[1:].isdigit()]
     for stat in (*_STATS, *percentiles):
-        or_zero = stat == _SPREAD or key == "itl" or (key == "tpot" and one_token)
-        if (value := _possible(bench, f"{stat}_{key}_ms", or_zero=or_zero)) is not None:
+        or_zero = stat == "std" or key == "itl" or (key == "tpot" and one_token)
+        if (value := _possible(bench, stat + end, or_zero=or_zero)) is not None:
             yield stat, value
 
 
 def finite_number(value: Any) -> float | None:
-    """The value if it is a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -103,11 +93,7 @@ def finite_number(value: Any) -> float | None:
 
 
 def _possible(bench: Mapping[str, Any], key: str, *, or_zero: bool = False) -> float | None:
-    """The number under a key; None if there is none, or one that is not finite.
-
-    Raises:
-        Unusable: it is negative, or zero where that is not possible, or too large.
-    """
+    """The finite number of a key, or None; Unusable if it is negative, too large or a false 0."""
     value = bench.get(key)
     found = finite_number(value)
     if found is None and not isinstance(value, int):
@@ -119,11 +105,7 @@ def _possible(bench: Mapping[str, Any], key: str, *, or_zero: bool = False) -> f
 
 
 def _listed(bench: Mapping[str, Any], key: str) -> Iterator[float]:
-    """The numbers of a list, which may be 0; nothing if there is none.
-
-    Raises:
-        Unusable: it is not a list, or has a number that is not possible.
-    """
+    """The numbers of a list, which may be 0; Unusable if it is no list, or one is not possible."""
     values = bench.get(key)
     if values is None:
         return
@@ -147,76 +129,22 @@ Samples = Mapping[str, npt.NDArray[np.float64]]
 def telemetry_measurements(
     file: Path, *, gpus: Sequence[int], begin_ns: int, end_ns: int, output_tokens: int
 ) -> Iterator[Measured]:
-    """The measurements of the time between two moments.
+    """The measurements of these GPUs from the first request to the last token, Unix time in ns.
 
-    Args:
-        gpus: numbers of the GPUs that the engine used.
-        begin_ns: when the first request was sent, Unix time in ns.
-        end_ns: when the last token came.
-        output_tokens: tokens that were generated in that time.
-
-    Raises:
-        Unusable: the file cannot be read.
+    `output_tokens` were generated in that time. Raises Unusable if the file cannot be read.
     """
     columns = _columns(file)
-    within = [_of(columns, gpu, begin_ns, end_ns) for gpu in gpus]
+    own = [_of(columns, columns["gpu"] == gpu) for gpu in gpus]
+    within = [_of(one, (one["unix_ns"] >= begin_ns) & (one["unix_ns"] <= end_ns)) for one in own]
     if not within or any(len(one["unix_ns"]) < _LEAST_SAMPLES for one in within):
         return
-    joules = sum(_joules(_of(columns, gpu), begin_ns, end_ns) for gpu in gpus)
+    pairs = zip(own, within, strict=True)
+    joules = sum(_joules(samples, inside, begin_ns, end_ns) for samples, inside in pairs)
     if not np.isnan(joules):
         yield "power", "total", joules / (end_ns - begin_ns) * 1e9, "W", SOURCE
         yield "energy", "total", joules, "J", SOURCE
         if output_tokens:
             yield "energy_per_output_token", "total", joules / output_tokens, "J/token", SOURCE
-    yield from _extremes(within)
-
-
-def _columns(file: Path) -> dict[str, npt.NDArray[np.float64]]:
-    """The samples, in the order of time; the counter is NaN where it was not read."""
-    table = read_telemetry(file)
-    names = [name for name in table.column_names if name != "uuid"]
-    found = {name: np.array(table[name].to_pylist(), dtype=np.float64) for name in names}
-    found[_COUNTER] = _counter(file, len(table))
-    order = np.argsort(found["unix_ns"], kind="stable")
-    return {name: values[order] for name, values in found.items()}
-
-
-def _counter(file: Path, rows: int) -> npt.NDArray[np.float64]:
-    from pyarrow.parquet import ParquetFile  # as in read_telemetry
-
-    try:
-        given = ParquetFile(pa.BufferReader(read_bytes(file)))
-        if _COUNTER not in given.schema_arrow.names:
-            return np.full(rows, np.nan)
-        return np.array(given.read([_COUNTER])[_COUNTER].to_pylist(), dtype=np.float64)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise Unusable(f"column {_COUNTER}: {str(error).splitlines()[0]}") from None
-
-
-def _of(
-    columns: Samples, gpu: int, begin_ns: float = -np.inf, end_ns: float = np.inf
-) -> dict[str, npt.NDArray[np.float64]]:
-    inside = (columns["gpu"] == gpu) & (columns["unix_ns"] >= begin_ns)
-    inside &= columns["unix_ns"] <= end_ns
-    return {name: values[inside] for name, values in columns.items()}
-
-
-def _joules(samples: Samples, begin_ns: int, end_ns: int) -> float:
-    """Energy of a GPU between two moments, J; NaN if the time is too short."""
-    times, counted = samples["unix_ns"], samples[_COUNTER]
-    is_covered = times[0] <= begin_ns and end_ns <= times[-1]
-    if is_covered and end_ns - begin_ns >= _LEAST_COUNTED_NS and not np.isnan(counted).any():
-        first, last = np.interp([begin_ns, end_ns], times, counted)
-        return float(last - first) / 1e3
-    if end_ns - begin_ns < _LEAST_POWER_NS:
-        return float("nan")
-    inside = (times >= begin_ns) & (times <= end_ns)
-    within, watts = times[inside], samples["power_mw"][inside] / 1e3
-    areas = (watts[1:] + watts[:-1]) / 2 * np.diff(within)
-    return float(np.sum(areas) / (within[-1] - within[0])) * (end_ns - begin_ns) / 1e9
-
-
-def _extremes(within: Sequence[Samples]) -> Iterator[Measured]:
     memory = max(float(np.max(one["memory_used_bytes"])) for one in within)
     if not np.isnan(memory):
         yield "memory_used", "max", memory, "bytes", SOURCE
@@ -229,16 +157,48 @@ def _extremes(within: Sequence[Samples]) -> Iterator[Measured]:
         yield "throttled", "total", 100 * float(np.mean(capped)), "%", SOURCE
 
 
+def _columns(file: Path) -> dict[str, npt.NDArray[np.float64]]:
+    """The samples, in the order of time; the counter is NaN where it was not read."""
+    from pyarrow.parquet import ParquetFile  # as in read_telemetry
+
+    table = read_telemetry(file)
+    names = [name for name in table.column_names if name != "uuid"]
+    found = {name: np.array(table[name].to_pylist(), dtype=np.float64) for name in names}
+    found[_COUNTER] = np.full(len(table), np.nan)
+    try:
+        given = ParquetFile(pa.BufferReader(read_bytes(file)))
+        if _COUNTER in given.schema_arrow.names:
+            counted = given.read([_COUNTER])[_COUNTER].to_pylist()
+            found[_COUNTER] = np.array(counted, dtype=np.float64)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise Unusable(f"column {_COUNTER}: {str(error).splitlines()[0]}") from None
+    return _of(found, np.argsort(found["unix_ns"], kind="stable"))
+
+
+def _of(columns: Samples, chosen: npt.NDArray[Any]) -> dict[str, npt.NDArray[np.float64]]:
+    return {name: values[chosen] for name, values in columns.items()}
+
+
+def _joules(samples: Samples, inside: Samples, begin_ns: int, end_ns: int) -> float:
+    """Energy of a GPU between two moments, J; NaN if the time is too short."""
+    times, counted = samples["unix_ns"], samples[_COUNTER]
+    is_covered = times[0] <= begin_ns and end_ns <= times[-1]
+    if is_covered and end_ns - begin_ns >= _LEAST_COUNTED_NS and not np.isnan(counted).any():
+        first, last = np.interp([begin_ns, end_ns], times, counted)
+        return float(last - first) / 1e3
+    if end_ns - begin_ns < _LEAST_POWER_NS:
+        return float("nan")
+    within, watts = inside["unix_ns"], inside["power_mw"] / 1e3
+    areas = (watts[1:] + watts[:-1]) / 2 * np.diff(within)
+    return float(np.sum(areas) / (within[-1] - within[0])) * (end_ns - begin_ns) / 1e9
+
+
 def repeat_measurements(
     folder: Path, point: PointDocument, run: RepeatDocument, warn: Callable[[str], None]
 ) -> list[Measured]:
-    """The measurements of the benchmark, and of the telemetry if that can be read.
+    """The measurements of the benchmark, and of the telemetry or else a warning.
 
-    Args:
-        warn: called with the reason if telemetry cannot be read.
-
-    Raises:
-        Unusable: bench.json cannot be read, or has a number that is not possible.
+    Raises Unusable if bench.json cannot be read, or has a number that is not possible.
     """
     bench = json_document(folder / "bench.json").value
     if not isinstance(bench, dict):
@@ -247,21 +207,10 @@ def repeat_measurements(
     if point.bench == "latency":
         batch = point.batch or point.requests
         return list(latency_measurements(bench, batch=batch, output_tokens=tokens))
-    measured = serve_measurements(bench, output_tokens=tokens)
-    return [*measured, *_telemetry(folder, point, run, bench, warn)]
-
-
-def _telemetry(
-    folder: Path,
-    point: PointDocument,
-    run: RepeatDocument,
-    bench: Mapping[str, Any],
-    warn: Callable[[str], None],
-) -> Sequence[Measured]:
-    """The measurements of the telemetry of a repeat; none if it cannot be read."""
+    measured = list(serve_measurements(bench, output_tokens=tokens))
     file, window = folder / "telemetry.parquet", _window(folder / "metrics.json")
     if window is None or not file.exists():
-        return ()
+        return measured
     try:
         found = list(
             telemetry_measurements(
@@ -274,8 +223,8 @@ def _telemetry(
         )
     except Unusable as error:
         warn(f"{file} cannot be used: {error}; the repeat has no energy")
-        return ()
-    return [one for one in found if isfinite(one[2])]
+        return measured
+    return measured + [one for one in found if isfinite(one[2])]
 
 
 def _window(file: Path) -> tuple[int, int] | None:
@@ -291,10 +240,7 @@ def _window(file: Path) -> tuple[int, int] | None:
 
 def _gpus(point: PointDocument, run: RepeatDocument) -> Sequence[int]:
     """The GPUs of the engine: those that are visible to it, the first ones first."""
-    visible = str(
-        point.engine.environment.get("CUDA_VISIBLE_DEVICES")
-        or run.environment.get("CUDA_VISIBLE_DEVICES")
-        or ""
-    )
+    name = "CUDA_VISIBLE_DEVICES"
+    visible = str(point.engine.environment.get(name) or run.environment.get(name) or "")
     numbers = [int(one) for one in visible.split(",") if one.strip().isdecimal() and len(one) < 10]
     return (numbers or range(len(run.gpus)))[: point.engine.gpus]

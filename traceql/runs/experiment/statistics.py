@@ -15,11 +15,7 @@ from traceql.runs.experiment.tables import Row, insert
 
 
 def median_place(repeats: int) -> tuple[int, float]:
-    """The greatest place, from 1, whose interval covers at least 95%, or else 1; and its coverage.
-
-    Args:
-        repeats: 1 or more; one repeat has a coverage of 0.
-    """
+    """The greatest place, from 1, whose interval covers at least 95%, or else 1; its coverage."""
     ways = below = 1  # outcomes of coins with place - 1 heads, and with at most as many
     best = 1, _coverage(repeats, below)
     for place in range(2, repeats // 2 + 1):
@@ -37,7 +33,6 @@ def _coverage(repeats: int, below: int) -> float:
 
 
 def median_places(numbers: Iterable[int]) -> Iterator[dict[str, float]]:
-    """The rows of table median_place, for some numbers of repeats."""
     for repeats in sorted(numbers):
         place, coverage = median_place(repeats)
         yield {"repeats": repeats, "place": place, "coverage": coverage}
@@ -51,12 +46,9 @@ LEAST_POINTS = PARTS + 1  # as many points as parts always fit
 
 @dataclass(frozen=True)
 class Curve:
-    """A fitted curve.
+    """Coefficients of the parts, and curve / measured - 1 of each point.
 
-    Attributes:
-        coefficients: of the parts.
-        errors: curve / measured - 1 of each point.
-        unseen: median leave-one-out error; None with too few points.
+    `unseen` is the median leave-one-out error; None with too few points.
     """
 
     coefficients: Matrix
@@ -65,24 +57,21 @@ class Curve:
 
 
 def fitted(parts: Sequence[Sequence[float]], times: Sequence[float]) -> Curve:
-    """The curve through points.
+    """The curve through LEAST_POINTS or more points with times above 0.
 
-    Args:
-        parts: for each point, the factors of the fixed, linear and context coefficient.
-        times: measured times, all above 0; LEAST_POINTS or more.
+    `parts` are, for each point, the factors of the fixed, linear and context coefficient.
     """
     rows, measured = np.array(parts, dtype=np.float64), np.array(times, dtype=np.float64)
     found = _coefficients(rows, measured)
     unseen = None
     if len(times) > LEAST_POINTS:
-        unseen = median(_leave_one_out_error(rows, measured, n) for n in range(len(times)))
+        errors = []
+        for place, time in enumerate(measured):
+            others = np.arange(len(times)) != place
+            without = _coefficients(rows[others], measured[others])
+            errors.append(abs(float(rows[place] @ without / time - 1)))
+        unseen = median(errors)
     return Curve(found, [float(e) for e in rows @ found / measured - 1], unseen)
-
-
-def _leave_one_out_error(rows: Matrix, times: Matrix, place: int) -> float:
-    others = np.arange(len(times)) != place
-    found = _coefficients(rows[others], times[others])
-    return abs(float(rows[place] @ found / times[place] - 1))
 
 
 def _coefficients(rows: Matrix, times: Matrix) -> Matrix:
@@ -151,7 +140,6 @@ def add_fits(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def _fit(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The columns of a fit, and the rows of its points."""
     if len(rows) < LEAST_POINTS:
         needed = f"{len(rows)} points; a curve of three parts needs {LEAST_POINTS} or more"
         return {"reason": needed}, []
@@ -183,15 +171,12 @@ def _fit(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[dict[s
 
 # Measured points in the order of their loads, each with the one before it.
 _STEPS = """
-SELECT point_id, before_point_id
-FROM (
-    SELECT
-        point_id,
-        LAG(point_id) OVER (PARTITION BY load_group ORDER BY load_value) AS before_point_id
-    FROM point_label
-    WHERE point_id IN (SELECT DISTINCT point_id FROM point_value)
-)
-WHERE before_point_id IS NOT NULL
+SELECT
+    point_id,
+    LAG(point_id) OVER (PARTITION BY load_group ORDER BY load_value) AS before_point_id
+FROM point_label
+WHERE point_id IN (SELECT DISTINCT point_id FROM point_value)
+QUALIFY before_point_id IS NOT NULL
 ORDER BY point_id
 """
 _VALUES = """
@@ -209,18 +194,9 @@ def add_gains(con: duckdb.DuckDBPyConnection) -> None:
     rows = list[Row]()
     pairs = con.execute(_STEPS).fetchall()
     for (point, before), metric, values, values_before in _paired_values(con, pairs, _GAINS):
-        change = shift(values_before, values)
-        rows.append(
-            {
-                "point_id": point,
-                "before_point_id": before,
-                "metric": metric,
-                "is_ratio": change.is_ratio,
-                "change": change.estimate,
-                "low": change.low,
-                "high": change.high,
-            }
-        )
+        found = vars(shift(values_before, values))
+        row = {"point_id": point, "before_point_id": before, "metric": metric}
+        rows.append({**row, **found, "change": found["estimate"]})
     insert(con, "gain", rows)
 
 
@@ -242,56 +218,37 @@ _RATE = "output_tokens_per_second"
 _SPEEDUPS = {
     **dict.fromkeys(("ttft", "tpot", "e2e", "batch_latency"), "median"), _RATE: "total",
 }  # fmt: skip
-# Points of one experiment that differ by their GPUs alone, with the one of the fewest GPUs first.
+# Points of one experiment that differ by their GPUs alone, with the one of the fewest GPUs first:
+# in strong scaling with the same load, in weak scaling with the same load per GPU.
 _PAIRS = """
 WITH measured AS (
     SELECT * FROM point
     WHERE point_id IN (SELECT DISTINCT point_id FROM point_value)
-),
-paired AS (
-    SELECT
-        point.point_id,
-        base.point_id AS base_point_id,
-        base.gpus AS base_gpus,
-        {same_load} AS is_strong,
-        {same_load_per_gpu} AS is_weak
-    FROM measured AS point
-    INNER JOIN measured AS base
-        ON point.experiment_id = base.experiment_id
-        AND point.model = base.model
-        AND point.gpus > base.gpus
-        AND point.arguments = base.arguments
-        AND point.environment = base.environment
-        AND point.load = base.load
-        AND point.prompt_tokens = base.prompt_tokens
-        AND point.output_tokens = base.output_tokens
-        -- Of several layouts with as few GPUs, the plain one is the base.
-        AND NOT base.ep
 )
-SELECT point_id, base_point_id, scaling
-FROM (
-    SELECT *, 'strong' AS scaling FROM paired WHERE is_strong
-    UNION ALL
-    SELECT *, 'weak' FROM paired WHERE is_weak
-)
+SELECT point.point_id, base.point_id, scaling.name
+FROM measured AS point
+INNER JOIN measured AS base
+    USING (experiment_id, model, arguments, environment, load, prompt_tokens, output_tokens)
+CROSS JOIN (VALUES ('strong'), ('weak')) AS scaling (name)
+WHERE
+    point.gpus > base.gpus
+    -- Of several layouts with as few GPUs, the plain one is the base.
+    AND NOT base.ep
+    AND point.in_flight IS NOT DISTINCT FROM
+        base.in_flight * CASE scaling.name WHEN 'weak' THEN point.gpus / base.gpus ELSE 1 END
+    AND point.request_rate IS NOT DISTINCT FROM
+        base.request_rate * CASE scaling.name WHEN 'weak' THEN point.gpus / base.gpus ELSE 1 END
 QUALIFY
-    ROW_NUMBER() OVER (PARTITION BY point_id, scaling ORDER BY base_gpus, base_point_id) = 1
-ORDER BY scaling, point_id
+    ROW_NUMBER() OVER (
+        PARTITION BY point.point_id, scaling.name ORDER BY base.gpus, base.point_id
+    ) = 1
+ORDER BY scaling.name, point.point_id
 """
-_SAME_LOAD = """(
-    point.in_flight IS NOT DISTINCT FROM base.in_flight
-    AND point.request_rate IS NOT DISTINCT FROM base.request_rate
-)"""
-_SAME_LOAD_PER_GPU = """(
-    point.in_flight IS NOT DISTINCT FROM base.in_flight * point.gpus / base.gpus
-    AND point.request_rate IS NOT DISTINCT FROM base.request_rate * point.gpus / base.gpus
-)"""
 
 
 def add_speedups(con: duckdb.DuckDBPyConnection) -> None:
     """Compares each point with the same one on the fewest GPUs."""
-    statement = _PAIRS.format(same_load=_SAME_LOAD, same_load_per_gpu=_SAME_LOAD_PER_GPU)
-    pairs = con.execute(statement).fetchall()
+    pairs = con.execute(_PAIRS).fetchall()
     rows = list[Row]()
     for (point, base, scaling), metric, own, of_base in _paired_values(con, pairs, _SPEEDUPS):
         if min(*own, *of_base) <= 0:

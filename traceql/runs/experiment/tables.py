@@ -1,6 +1,7 @@
-"""The tables of a database of experiments, and the rows that fill them."""
+"""The tables of a database of experiments, their rows, and those of profiled points."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -8,7 +9,12 @@ from typing import Any
 
 import duckdb
 
-from traceql.runs.compare.profile import RESULTS, columns_of
+from traceql.database.cache import cached_database
+from traceql.database.database import Database
+from traceql.database.loading.discovery import PEAKS
+from traceql.errors import TraceqlError
+from traceql.runs.compare.setup import is_ignored
+from traceql.runs.compare.sides import RESULTS, columns_of, profile_of
 from traceql.runs.experiment.measurements import finite_number
 from traceql.util.arrow_duckdb import create_table
 from traceql.util.text import (
@@ -32,7 +38,6 @@ Row = Mapping[str, Any]
 
 
 def columns(table: str) -> tuple[Column, ...]:
-    """The columns of a table."""
     if table in PROFILES:
         return (_POINT, *columns_of(PROFILES[table]))
     return described_columns(table, head(table))
@@ -59,10 +64,7 @@ def insert(con: duckdb.DuckDBPyConnection, table: str, rows: list[Row]) -> None:
 
 
 def storable(table: str, rows: Iterable[Row]) -> list[Row]:
-    """The rows, with NULL for values that do not fit the type of the column.
-
-    Documents of other programs may have them: a list instead of a text, an infinite number.
-    """
+    """The rows, with NULL for values of other programs that do not fit the type of the column."""
     types = {one.name: one.type for one in columns(table)}
     return [{name: _storable(value, types[name]) for name, value in row.items()} for row in rows]
 
@@ -95,12 +97,7 @@ def _source(table: str) -> str:
 
 @dataclass(frozen=True)
 class Profiled:
-    """The profiled repeat of a point.
-
-    Attributes:
-        folder: its run directory.
-        peaks: measured ceilings of the GPUs, if the folder of results has them.
-    """
+    """The run directory of a profiled repeat, and measured ceilings of the GPUs of its results."""
 
     folder: Path
     peaks: Path | None
@@ -108,12 +105,7 @@ class Profiled:
 
 @dataclass
 class Rows:
-    """Rows of the tables of all folders that are read, with one numbering.
-
-    Attributes:
-        tables: rows by table.
-        profiled: complete profiled repeats, by point_id.
-    """
+    """Rows by table of all folders that are read, and complete profiled repeats by point_id."""
 
     tables: dict[str, list[Row]] = field(default_factory=dict)
     profiled: dict[int, Profiled] = field(default_factory=dict)
@@ -126,3 +118,80 @@ class Rows:
 
     def next_id(self, table: str) -> int:
         return len(self.tables.get(table, ()))
+
+
+_AT_ONCE = 2  # loads
+_DATA_SHEET, _MEASURED = "data sheet", "measured"  # kinds of peaks
+
+
+def add_profiles(
+    con: duckdb.DuckDBPyConnection,
+    points: Mapping[int, Profiled],
+    *,
+    say: Callable[[str], None],
+    warn: Callable[[str], None],
+) -> None:
+    """Loads the traces of points, by point_id, two at a time; failures are rows of profile_note."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        loading = {id_: pool.submit(_database, profiled) for id_, profiled in points.items()}
+        try:
+            for number, (point_id, profiled) in enumerate(points.items(), start=1):
+                say(f"profile {number} of {len(points)}: {profiled.folder.parent.name}")
+                try:
+                    peaks = _add_profile(con, point_id, loading[point_id].result())
+                except TraceqlError as error:
+                    warn(f"{profiled.folder}: {error}; its profile is left out")
+                    row = {"loaded": False, "reason": str(error)}
+                else:
+                    row = {"loaded": True, "peaks": " and ".join(peaks)}
+                insert(con, "profile_note", [_of(point_id, row)])
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _add_profile(con: duckdb.DuckDBPyConnection, point_id: int, database: Path) -> Sequence[str]:
+    """Adds the rows of a point; returns the kinds of known peaks of its GPUs."""
+    profile = profile_of(database)
+    for table, name in PROFILES.items():
+        rows = profile[name].to_pylist()
+        if name == "fact":  # without paths and names of the machine
+            rows = [row for row in rows if not is_ignored(row["name"])]
+        insert(con, table, [_of(point_id, row) for row in rows])
+    with Database(database) as trace:
+        peaks = [
+            row["kind"] for row in trace.select("SELECT DISTINCT kind FROM rank_peak ORDER BY kind")
+        ]
+        bubbles, utilization = (
+            trace.query("pp.bubble"),
+            _utilization(trace, measured=_MEASURED in peaks),
+        )
+        insert(con, "profile_bubble", [_of(point_id, row) for row in bubbles])
+        insert(con, "profile_mfu", [_of(point_id, row) for row in utilization])
+    return peaks
+
+
+def _database(profiled: Profiled) -> Path:
+    """The loaded traces, with the peaks of their run directory or else of the results."""
+    own = (profiled.folder / PEAKS).exists()
+    peaks = [profiled.peaks] if profiled.peaks and not own else []
+    return cached_database([profiled.folder], None, peaks=peaks)
+
+
+def _utilization(trace: Database, *, measured: bool) -> list[Row]:
+    rows = trace.query("model.mfu", peaks=_DATA_SHEET).rows()
+    if not measured:
+        return list(rows)
+    of_measured = {row["phase"]: row for row in trace.query("model.mfu", peaks=_MEASURED)}
+    return [
+        {
+            **row,
+            "measured_mfu_pct": of_measured[row["phase"]]["mfu_pct"],
+            "measured_mbu_pct": of_measured[row["phase"]]["mbu_pct"],
+        }
+        for row in rows
+    ]
+
+
+def _of(point_id: int, row: Mapping[str, Any]) -> Row:
+    return {"point_id": point_id, **row}

@@ -1,32 +1,29 @@
 """Which criteria can be decided: their numbers on both sides, and obstacles to a comparison."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
 from typing import Any
 
 from traceql.runs.compare.comparison import SIDES, Comparison
 from traceql.runs.compare.sentences import LEAST_COMPARED_PCT
-from traceql.runs.gate.criterion import ALL_PHASES, Criterion, Metric
-from traceql.runs.gate.outcome import Numbers
+from traceql.runs.gate.criterion import ALL_PHASES, Criterion
 
 _NOT_COMPARABLE = "not comparable"  # the verdict of table change
 _KNOWN_FOR_ALL_RANKS = ("exposed_transfer", "exposed_wait")
-_TIMES = """
+# The compared share of the time of a side's steps, percent; NULL if it has no steps.
+_SHARES = """
     SELECT
         COALESCE(phase, 'all') AS scope,
-        COALESCE(SUM(base_total_ns), 0) AS base_ns,
-        COALESCE(SUM(new_total_ns), 0) AS new_ns,
-        COALESCE(SUM(base_total_ns) FILTER (is_compared), 0) AS base_compared_ns,
-        COALESCE(SUM(new_total_ns) FILTER (is_compared), 0) AS new_compared_ns
+        100 * COALESCE(SUM(base_total_ns) FILTER (is_compared), 0)
+            / NULLIF(SUM(base_total_ns), 0) AS base,
+        100 * COALESCE(SUM(new_total_ns) FILTER (is_compared), 0)
+            / NULLIF(SUM(new_total_ns), 0) AS new
     FROM stratum
     GROUP BY ROLLUP (phase)
 """
-_LATENCIES = "SELECT metric, side, COUNT(DISTINCT run) AS runs FROM latency GROUP BY metric, side"
+_LATENCIES = "SELECT DISTINCT metric, side FROM latency"
 
 
 class ComparedMetrics:
-    """The metrics of a comparison, by criterion."""
-
     def __init__(self, comparison: Comparison, criteria: Sequence[Criterion]) -> None:
         self._forbidden = comparison.forbidden
         self._changes = {
@@ -34,25 +31,16 @@ class ComparedMetrics:
         }
         for one in criteria:
             roles = one.metric.name.split("+")
-            is_group = one.scope is not None and len(roles) > 1
-            if is_group and (row := comparison.together(one.scope or "", roles)):
+            if one.scope and len(roles) > 1 and (row := comparison.together(one.scope, roles)):
                 self._changes[one.scope, one.metric.name] = row
-        self._times = {row["scope"]: row for row in comparison.table(_TIMES)}
-        self._latency_runs = {
-            (row["metric"], row["side"]): row["runs"] for row in comparison.table(_LATENCIES)
-        }
+        shares = {row.pop("scope"): row for row in comparison.table(_SHARES)}
+        self.shares_pct: dict[str, dict[str, float | None]] = shares
+        latencies = comparison.table(_LATENCIES)
+        self._latencies = {(row["metric"], row["side"]) for row in latencies}
 
-    def numbers(self, criterion: Criterion) -> Numbers | None:
-        """The numbers of a criterion; None if its metric is not on both sides."""
-        row = self._changes.get((criterion.scope, criterion.metric.name))
-        return None if row is None else Numbers(**{f.name: row[f.name] for f in fields(Numbers)})
-
-    def share(self, side: str, scope: str) -> float | None:
-        """The compared share of the time of a side's steps, percent; None if it has no steps."""
-        time = self._times.get(scope)
-        if time is None or not time[f"{side}_ns"]:
-            return None
-        return float(100 * time[f"{side}_compared_ns"] / time[f"{side}_ns"])
+    def row(self, criterion: Criterion) -> dict[str, Any] | None:
+        """The row of table change; None if the metric is not on both sides."""
+        return self._changes.get((criterion.scope, criterion.metric.name))
 
     def step_ns(self, scope: str | None) -> float:
         """The mean step of both sides, the unit of metrics without a ratio; 0 if there is none."""
@@ -61,18 +49,32 @@ class ComparedMetrics:
 
     def obstacle(self, criterion: Criterion) -> str:
         """Why a criterion cannot be decided; empty if it can."""
-        return self._forbidden or (
-            self._obstacle_in_steps(criterion)
-            if criterion.scope is not None
-            else self._obstacle_in_requests(criterion.metric)
-        )
+        if self._forbidden:
+            return self._forbidden
+        row, metric, scope = self.row(criterion), criterion.metric, criterion.scope
+        if scope and (found := self._obstacle_in_steps(scope, metric.name)):
+            return found
+        if row is not None and row["verdict"] == _NOT_COMPARABLE:
+            return str(row["reason"])
+        if not scope:
+            absent = [side for side in SIDES if (metric.name, side) not in self._latencies]
+            if row or absent:
+                return "" if row else f"{_without(absent)} {metric.name}"
+            return f"not every run has {metric.name} of the same pass, with or without the profiler"
+        steps = _steps(scope)
+        if row is None:
+            return f"no run has {metric.name} in its {steps}"
+        # A role that a run lacks may be in another kernel, or not have been recognized.
+        without = [side for side in SIDES if min(row[f"{side}_values"]) <= 0]
+        if metric.kind == "role" and without:
+            return f"{_without(without)} kernels of {metric.name} in the median of {steps}"
+        if row["percent_of"] != "itself" and self.step_ns(scope) <= 0:
+            return f"the {steps} take no time"
+        return ""
 
-    def _obstacle_in_steps(self, criterion: Criterion) -> str:
-        scope = criterion.scope or ALL_PHASES
-        steps = "steps" if scope == ALL_PHASES else f"{scope} steps"
-        shares = {side: self.share(side, scope) for side in SIDES}
-        without = [side for side, share in shares.items() if share is None]
-        if without:
+    def _obstacle_in_steps(self, scope: str, metric: str) -> str:
+        steps, shares = _steps(scope), self.shares_pct.get(scope, dict.fromkeys(SIDES))
+        if without := [side for side, share in shares.items() if share is None]:
             return f"{_without(without)} {steps}"
         for side, share in shares.items():
             if share is not None and share < LEAST_COMPARED_PCT:
@@ -80,42 +82,18 @@ class ComparedMetrics:
                     f"only {share:.0f}% of the time of {side}'s {steps} is compared: not all runs "
                     f"have steps of the same sizes; {LEAST_COMPARED_PCT:.0f}% is the least"
                 )
-        if criterion.metric.name in _KNOWN_FOR_ALL_RANKS and self._is_unmatched(scope):
-            return (
-                f"not all ranks are loaded, so {criterion.metric.name} is unknown; use exposed_comm"
-            )
-        row = self._changes.get((scope, criterion.metric.name))
-        if row is None:
-            return f"no run has {criterion.metric.name} in its {steps}"
-        if row["verdict"] == _NOT_COMPARABLE:
-            return str(row["reason"])
-        return self._obstacle_in_metric(scope, criterion.metric, row, steps)
-
-    def _is_unmatched(self, scope: str) -> bool:
-        """Whether some run cannot separate transfer from waiting."""
-        row = self._changes.get((scope, "exposed_unmatched"))
-        return row is not None and max((*row["base_values"], *row["new_values"])) > 0
-
-    def _obstacle_in_metric(
-        self, scope: str, metric: Metric, row: Mapping[str, Any], steps: str
-    ) -> str:
-        if metric.kind == "role":
-            # A role that a run lacks may be in another kernel, or not have been recognized.
-            without = [side for side in SIDES if min(row[f"{side}_values"]) <= 0]
-            if without:
-                return f"{_without(without)} kernels of {metric.name} in the median of {steps}"
-        if row["percent_of"] != "itself" and self.step_ns(scope) <= 0:
-            return f"the {steps} take no time"
+        unmatched = self._changes.get((scope, "exposed_unmatched"))
+        if (
+            metric in _KNOWN_FOR_ALL_RANKS
+            and unmatched
+            and max((*unmatched["base_values"], *unmatched["new_values"])) > 0
+        ):
+            return f"not all ranks are loaded, so {metric} is unknown; use exposed_comm"
         return ""
 
-    def _obstacle_in_requests(self, metric: Metric) -> str:
-        row = self._changes.get((None, metric.name))
-        if row is not None:
-            return str(row["reason"]) if row["verdict"] == _NOT_COMPARABLE else ""
-        without = [side for side in SIDES if not self._latency_runs.get((metric.name, side))]
-        if without:
-            return f"{_without(without)} {metric.name}"
-        return f"not every run has {metric.name} of the same pass, with or without the profiler"
+
+def _steps(scope: str) -> str:
+    return "steps" if scope == ALL_PHASES else f"{scope} steps"
 
 
 def _without(sides: list[str]) -> str:

@@ -7,7 +7,6 @@ from csv import DictReader
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from traceql.errors import CriterionInvalid
 from traceql.util.text import one_line, shortened, suggestion
@@ -20,12 +19,7 @@ SCOPES = (ALL_PHASES, *PHASES)
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric.
-
-    Attributes:
-        name: as in the table change.
-        kind: step, part, role, latency or rate.
-    """
+    """A metric of table change; its kind is step, part, role, latency or rate."""
 
     name: str
     kind: str
@@ -42,7 +36,6 @@ class Metric:
 
 @cache
 def metrics() -> dict[str, Metric]:
-    """All metrics, by name."""
     with _FILE.open(encoding="utf-8", newline="") as file:
         return {row["metric"]: Metric(row["metric"], row["kind"]) for row in DictReader(file)}
 
@@ -52,10 +45,8 @@ def metric_named(name: str) -> Metric | None:
     known = metrics()
     if name in known:
         return known[name]
-    roles = name.split("+")
-    is_group = len(roles) == 2 and all(
-        role in known and known[role].kind == "role" for role in roles
-    )
+    roles = [known.get(role) for role in name.split("+")]
+    is_group = len(roles) == 2 and all(role and role.kind == "role" for role in roles)
     return Metric(name, "role") if is_group else None
 
 
@@ -70,11 +61,9 @@ _LONGEST = 80
 
 @dataclass(frozen=True)
 class Criterion:
-    """A metric, and the change from which it is a regression.
+    """A metric, and the change from which it is a regression, percent above 0.
 
-    Attributes:
-        scope: a phase, or all; None for a metric of whole runs.
-        limit_pct: by how much it may get worse, percent; above 0.
+    The scope is a phase, or all; None for a metric of whole runs.
     """
 
     scope: str | None
@@ -83,7 +72,6 @@ class Criterion:
 
     @property
     def name(self) -> str:
-        """The metric with its phase."""
         is_whole = self.scope is None or self.scope == ALL_PHASES
         return self.metric.name if is_whole else f"{self.scope}.{self.metric.name}"
 
@@ -97,11 +85,7 @@ class Criterion:
 
 
 def criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
-    """The criteria of these texts.
-
-    Raises:
-        CriterionInvalid: a text is none, or two are about the same metric.
-    """
+    """The criteria; raises CriterionInvalid if a text is none, or two are about the same metric."""
     found: dict[tuple[str | None, str], Criterion] = {}
     for text in texts:
         one = criterion(text)
@@ -115,8 +99,7 @@ def criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
 def criterion(text: str) -> Criterion:
     """The criterion of a text such as `prefill.exposed_comm > 5%` or `tokens_per_second < -3%`.
 
-    Raises:
-        CriterionInvalid: the message suggests what may be meant.
+    Raises CriterionInvalid, which suggests what may be meant.
     """
     parts = _FORM.fullmatch(text)
     if parts is None:
@@ -128,9 +111,19 @@ def criterion(text: str) -> Criterion:
         raise CriterionInvalid(
             f'{_quoted(text)} has no percent sign; write "{name} {sign} {parts["limit"]}%"'
         )
-    scope, metric = _scope_and_metric(name)
-    _require_worse(Criterion(scope, metric, abs(limit)), sign, limit)
-    return Criterion(scope, metric, abs(limit))
+    found = Criterion(*_scope_and_metric(name), abs(limit))
+    more_is_better = found.metric.more_is_better
+    if not limit:
+        raise CriterionInvalid(
+            f"a limit of 0% for {found.name} needs an improvement to pass; use the smallest change "
+            "that matters, such as 1%"
+        )
+    if more_is_better and found.limit_pct >= 100:
+        raise CriterionInvalid(f"{found.name} cannot fall by {found.limit}; use less than 100%")
+    if (sign == "<") != more_is_better or more_is_better != (limit < 0):
+        better = "more" if more_is_better else "less"
+        raise CriterionInvalid(f'{better} {found.name} is not a regression; write "{found}"')
+    return found
 
 
 def _scope_and_metric(name: str) -> tuple[str | None, Metric]:
@@ -146,33 +139,14 @@ def _scope_and_metric(name: str) -> tuple[str | None, Metric]:
         hint = suggestion(scope, SCOPES) or f"there are {', '.join(SCOPES)}"
         raise CriterionInvalid(f"there is no phase {_quoted(scope)}; {hint}")
     wrong, before = (rest, f"{scope}.") if dot and scope in SCOPES else (name, "")
-    raise CriterionInvalid(f"there is no metric {_quoted(wrong)}; {_metric_hint(before, wrong)}")
-
-
-def _metric_hint(before: str, wrong: str) -> str:
-    """Suggests similar metrics, with the phase before them if they have one; else lists all."""
     known = metrics()
-    if hint := suggestion(wrong, known):
-        return _SUGGESTED.sub(
-            lambda name: f"'{before if known[name[1]].has_scope else ''}{name[1]}'", hint
+    usual = ", ".join(one.name for one in known.values() if one.kind != "role")
+    hint = f"there are {usual}, and the roles of kernels, such as qkv_proj"
+    if similar := suggestion(wrong, known):  # each with the phase, if it has one
+        hint = _SUGGESTED.sub(
+            lambda name: f"'{before if known[name[1]].has_scope else ''}{name[1]}'", similar
         )
-    usual = [one.name for one in known.values() if one.kind != "role"]
-    return f"there are {', '.join(usual)}, and the roles of kernels, such as qkv_proj"
-
-
-def _require_worse(one: Criterion, sign: str, limit: float) -> None:
-    """Requires a change for the worse."""
-    if not one.limit_pct:
-        raise CriterionInvalid(
-            f"a limit of 0% for {one.name} needs an improvement to pass; use the smallest change "
-            "that matters, such as 1%"
-        )
-    if one.metric.more_is_better and one.limit_pct >= 100:
-        raise CriterionInvalid(f"{one.name} cannot fall by {one.limit}; use less than 100%")
-    falls = sign == "<"
-    if falls != one.metric.more_is_better or falls != (limit < 0):
-        better = "more" if one.metric.more_is_better else "less"
-        raise CriterionInvalid(f'{better} {one.name} is not a regression; write "{one}"')
+    raise CriterionInvalid(f"there is no metric {_quoted(wrong)}; {hint}")
 
 
 def _quoted(text: str) -> str:
@@ -203,10 +177,7 @@ class Config:
 def found_config(folder: Path) -> Config:
     """Reads the nearest file in this folder or above it, up to the root of the repository.
 
-    Outside a repository, only the folder itself counts.
-
-    Raises:
-        CriterionInvalid: the file is wrong.
+    Outside a repository, only the folder itself counts. Raises CriterionInvalid if it is wrong.
     """
     above = [folder, *folder.parents]
     root = next((place for place in above if (place / ".git").exists()), folder)
@@ -217,40 +188,34 @@ def found_config(folder: Path) -> Config:
 
 
 def read_config(path: Path) -> Config:
-    """The contents of a file.
-
-    Raises:
-        CriterionInvalid: it cannot be read, or its content is wrong.
-    """
+    """The contents of a file; raises CriterionInvalid if they are wrong, or cannot be read."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise CriterionInvalid(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise CriterionInvalid(f"{path} is not TOML: {one_line(str(error))}") from None
-    try:
-        return _config(path, data)
-    except (ValueError, CriterionInvalid) as error:
-        raise CriterionInvalid(f"{path}: {error}") from None
 
+    def texts(key: str) -> tuple[str, ...]:
+        values = data.get(key, [])
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise CriterionInvalid(
+                f'{path}: {key} is not a list of texts; write {key} = ["...", "..."]'
+            )
+        return tuple(values)
 
-def _config(path: Path, data: dict[str, Any]) -> Config:
     for key in data:
         if key not in _KEYS:
             hint = suggestion(key, _KEYS) or f"there are {', '.join(_KEYS)}"
-            raise ValueError(f"unknown key '{one_line(key)}'; {hint}")
-    fail_on = _texts(data, "fail_on")
-    criteria(fail_on)
+            raise CriterionInvalid(f"{path}: unknown key '{one_line(key)}'; {hint}")
+    fail_on = texts("fail_on")
+    try:
+        criteria(fail_on)
+    except CriterionInvalid as error:
+        raise CriterionInvalid(f"{path}: {error}") from None
     baseline = data.get("baseline")
     if baseline is not None and not (isinstance(baseline, str) and baseline):
-        raise ValueError('baseline is not the name of a folder; write baseline = "NAME"')
-    return Config(
-        path, fail_on, _texts(data, "accept"), path.parent / baseline if baseline else None
-    )
-
-
-def _texts(data: dict[str, Any], key: str) -> tuple[str, ...]:
-    values = data.get(key, [])
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise ValueError(f'{key} is not a list of texts; write {key} = ["...", "..."]')
-    return tuple(values)
+        raise CriterionInvalid(
+            f'{path}: baseline is not the name of a folder; write baseline = "NAME"'
+        )
+    return Config(path, fail_on, texts("accept"), path.parent / baseline if baseline else None)

@@ -3,23 +3,32 @@
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 from traceql.runs.compare.setup import Difference, Effect
-from traceql.runs.gate.outcome import Cause, Gate, Numbers, Outcome, Verdict
+from traceql.runs.gate.decision import Cause, Gate, Numbers, Outcome, Verdict
 from traceql.util.resources import __version__
 from traceql.util.text import format_count, one_line, printable, shortened
 from traceql.util.units import TIME
 
-_LONGEST_NAME = 60
-_LONGEST_VALUE = 60
+_LONGEST = 60  # letters of a name or a value
 _LISTED = (Effect.FORBIDS, Effect.WARNS, Effect.NOTES)
+_MARKS = {
+    Verdict.REGRESSION: "✗",
+    Verdict.NOT_COMPARABLE: "-",
+    Verdict.INCONCLUSIVE: "?",
+    Verdict.NO_REGRESSION: "✓",
+}
+_SIGNS = {
+    Verdict.REGRESSION: "❌",
+    Verdict.NOT_COMPARABLE: "🚫",
+    Verdict.INCONCLUSIVE: "❔",
+    Verdict.NO_REGRESSION: "✅",
+}
 
 
 def headline(gate: Gate) -> str:
-    """The verdict in one line."""
     runs = f"{format_count(len(gate.base.runs), 'run')} of base, {len(gate.new.runs)} of new"
     number = len(gate.outcomes)
     criteria = format_count(number, "criterion", "criteria")
@@ -34,7 +43,6 @@ def headline(gate: Gate) -> str:
 
 
 def format_verdict(outcome: Outcome) -> str:
-    """The verdict, or improvement."""
     return "improvement" if outcome.improved else str(outcome.verdict)
 
 
@@ -46,7 +54,6 @@ def format_value(amount: float, unit: str) -> str:
 
 
 def format_delta(ns: float) -> str:
-    """A difference of two times."""
     divisor = TIME.divisor(ns)
     decimals = {1: 0, 1e3: 1}.get(divisor, 2)
     return f"{ns / divisor:+,.{decimals}f} {TIME.symbol(divisor)}"
@@ -66,17 +73,16 @@ def format_interval(numbers: Numbers) -> str:
 
 def format_kernels(cause: Cause, style: Callable[[str], str], arrow: str) -> str:
     """The kernels of base and new after a colon; empty if there are none."""
-    sides = [
-        " and ".join(style(shortened(one_line(name), _LONGEST_NAME)) for name in names) or "none"
-        for names in (cause.base_kernels, cause.new_kernels)
-    ]
     if not (cause.base_kernels or cause.new_kernels):
         return ""
+    sides = [
+        " and ".join(style(shortened(one_line(name), _LONGEST)) for name in names) or "none"
+        for names in (cause.base_kernels, cause.new_kernels)
+    ]
     return f": {f' {arrow} '.join(dict.fromkeys(sides))}"
 
 
 def format_place(cause: Cause) -> str:
-    """The part of the step, with the role or the reason."""
     return one_line(", ".join(word for word in (cause.part, cause.role, cause.cause) if word))
 
 
@@ -85,22 +91,21 @@ def listed_differences(gate: Gate) -> list[Difference]:
     return [one for one in gate.differences if one.effect in _LISTED]
 
 
-def format_sides(one: Difference) -> tuple[str, str]:
+def format_sides(one: Difference) -> list[str]:
     """The values of base and new; of long lists with equal beginnings, those of one side only."""
-    base, new = _values(one.base), _values(one.new)
+
+    def listed(values: tuple[str, ...]) -> str:
+        return shortened(one_line(" or ".join(values)), _LONGEST) if values else "not set"
+
+    base, new = listed(one.base), listed(one.new)
     if base != new:
-        return base, new
-    alone = [
-        _values(tuple(value for value in side if value not in other))
+        return [base, new]
+    return [
+        listed(tuple(value for value in side if value not in other))
         if set(side) - set(other)
         else f"{len(side)} of these"
         for side, other in ((one.base, one.new), (one.new, one.base))
     ]
-    return alone[0], alone[1]
-
-
-def _values(side: tuple[str, ...]) -> str:
-    return shortened(one_line(" or ".join(side)), _LONGEST_VALUE) if side else "not set"
 
 
 def coverage(gate: Gate) -> Iterator[str]:
@@ -111,17 +116,10 @@ def coverage(gate: Gate) -> Iterator[str]:
             yield f"{'100' if share == '100.0' else share}% of the time of {name}'s steps"
 
 
-_MARKS = {
-    Verdict.REGRESSION: "✗",
-    Verdict.NOT_COMPARABLE: "-",
-    Verdict.INCONCLUSIVE: "?",
-    Verdict.NO_REGRESSION: "✓",
-}
 _MOST_DIFFERENCES = 6
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A paragraph with the mark before its first line."""
 
     before: str
@@ -130,7 +128,6 @@ class Line:
 
 
 def as_text(gate: Gate) -> str:
-    """The whole result; a paragraph is one line."""
     return "".join(f"{line.before}{line.text}\n" for line in text_lines(gate))
 
 
@@ -142,16 +139,21 @@ def text_lines(gate: Gate) -> Iterator[Line]:
     yield Line("", "")
     for outcome in gate.outcomes:
         yield from outcome_lines(outcome)
-    yield from _setup(gate)
+    if found := listed_differences(gate):
+        yield from (Line("", ""), Line("  ", "set-up that differs:"))
+    for one in found[:_MOST_DIFFERENCES]:
+        forbids = ", forbids a verdict" if one.effect is Effect.FORBIDS else ""
+        yield Line("    ", f"{one.name}: {' -> '.join(format_sides(one))}{forbids}")
+    if (more := len(found) - _MOST_DIFFERENCES) > 0:
+        yield Line("    ", f"and {more} more; --format json has all")
     if parts := list(coverage(gate)):
-        yield Line("", "")
-        yield Line("  ", f"compared: {', '.join(parts)}")
+        yield from (Line("", ""), Line("  ", f"compared: {', '.join(parts)}"))
 
 
 def outcome_lines(outcome: Outcome) -> Iterator[Line]:
-    numbers = outcome.numbers
+    numbers, is_compared = outcome.numbers, outcome.verdict is not Verdict.NOT_COMPARABLE
     line = f"{outcome.criterion}: {format_verdict(outcome)}"
-    if numbers and outcome.verdict is not Verdict.NOT_COMPARABLE:
+    if numbers and is_compared:
         line += f", {format_change(numbers)}"
         if interval := format_interval(numbers):
             line += f" (95% interval {interval})"
@@ -160,34 +162,13 @@ def outcome_lines(outcome: Outcome) -> Iterator[Line]:
         yield Line("    ", outcome.reason)
     if numbers:
         sides = [format_value(side, numbers.unit) for side in (numbers.base, numbers.new)]
-        is_compared = numbers.p is not None and outcome.verdict is not Verdict.NOT_COMPARABLE
-        p = "" if not is_compared else f"; p {numbers.p:.2g}"
+        p = f"; p {numbers.p:.2g}" if numbers.p is not None and is_compared else ""
         yield Line("    ", f"{sides[0]} -> {sides[1]}{p}")
     for cause in outcome.causes:
         place = f"{format_delta(cause.delta_ns)} {format_place(cause)}"
         yield Line("    ", place + format_kernels(cause, str, "->"))
 
 
-def _setup(gate: Gate) -> Iterator[Line]:
-    found = listed_differences(gate)
-    if not found:
-        return
-    yield Line("", "")
-    yield Line("  ", "set-up that differs:")
-    for one in found[:_MOST_DIFFERENCES]:
-        forbids = ", forbids a verdict" if one.effect is Effect.FORBIDS else ""
-        sides = " -> ".join(format_sides(one))
-        yield Line("    ", f"{one.name}: {sides}{forbids}")
-    if (more := len(found) - _MOST_DIFFERENCES) > 0:
-        yield Line("    ", f"and {more} more; --format json has all")
-
-
-_SIGNS = {
-    Verdict.REGRESSION: "❌",
-    Verdict.NOT_COMPARABLE: "🚫",
-    Verdict.INCONCLUSIVE: "❔",
-    Verdict.NO_REGRESSION: "✅",
-}
 _MOST_UNFOLDED = 5
 _MOST_FOLDED = 100
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$])")
@@ -212,59 +193,40 @@ def _markdown_lines(gate: Gate) -> Iterator[str]:
         yield from ("", f"**{_escaped(note)}**")
     for outcome in gate.outcomes:
         if outcome.causes:
-            yield from _causes(outcome)
-    yield from _setup_section(listed_differences(gate))
-    yield from _details(gate)
-
-
-def _cells(outcome: Outcome) -> Iterator[str]:
-    yield code(str(outcome.criterion)).replace("|", "\\|")
-    numbers = outcome.numbers
-    if numbers is None:
-        yield from ("", "", "", "")
-    else:
-        yield _escaped(format_value(numbers.base, numbers.unit))
-        yield _escaped(format_value(numbers.new, numbers.unit))
-        is_compared = outcome.verdict is not Verdict.NOT_COMPARABLE
-        yield _escaped(format_change(numbers)) if is_compared else ""
-        yield _escaped(format_interval(numbers)) if is_compared else ""
-    reason = f"; {_escaped(outcome.reason)}" if outcome.reason else ""
-    yield f"{_SIGNS[outcome.verdict]} {format_verdict(outcome)}{reason}"
-
-
-def _causes(outcome: Outcome) -> Iterator[str]:
-    yield from ("", f"What made {code(outcome.criterion.name)} worse:", "")
-    for cause in outcome.causes:
-        place = f"- **{_escaped(format_delta(cause.delta_ns))}** {code(format_place(cause))}"
-        yield place + format_kernels(cause, code, "→")
-
-
-def _setup_section(found: list[Difference]) -> Iterator[str]:
-    if not found:
-        return
-    yield from ("", "Set-up that differs:", "")
-    yield from map(_difference, found[:_MOST_UNFOLDED])
-    if rest := found[_MOST_UNFOLDED:]:
+            yield from ("", f"What made {code(outcome.criterion.name)} worse:", "")
+        for cause in outcome.causes:
+            place = f"- **{_escaped(format_delta(cause.delta_ns))}** {code(format_place(cause))}"
+            yield place + format_kernels(cause, code, "→")
+    listed = [
+        f"- {code(one.name)} ({one.effect}): {' → '.join(map(code, format_sides(one)))}"
+        for one in listed_differences(gate)
+    ]
+    if listed:
+        yield from ("", "Set-up that differs:", "", *listed[:_MOST_UNFOLDED])
+    if rest := listed[_MOST_UNFOLDED:]:
         yield from ("", f"<details><summary>{len(rest)} more</summary>", "")
-        yield from map(_difference, rest[:_MOST_FOLDED])
-        yield from ("", "</details>")
-
-
-def _difference(one: Difference) -> str:
-    sides = [code(side) for side in format_sides(one)]
-    return f"- {code(one.name)} ({one.effect}): {sides[0]} → {sides[1]}"
-
-
-def _details(gate: Gate) -> Iterator[str]:
+        yield from (*rest[:_MOST_FOLDED], "", "</details>")
     yield from ("", "<details><summary>Runs and method</summary>", "")
     for name, side in (("base", gate.base), ("new", gate.new)):
-        runs = ", ".join(code(run) for run in side.runs[:_MOST_FOLDED])
-        yield f"- {name}: {runs}"
+        yield f"- {name}: {', '.join(map(code, side.runs[:_MOST_FOLDED]))}"
     for part in coverage(gate):
         yield f"- compared: {_escaped(part)}"
     yield "- Each run counts once. The change is the Hodges-Lehmann estimate of the medians of the"
     yield "  runs, with its exact 95% interval. Regressions hold for all criteria together (Holm)."
     yield from ("", "</details>")
+
+
+def _cells(outcome: Outcome) -> Iterator[str]:
+    yield code(str(outcome.criterion)).replace("|", "\\|")
+    numbers = outcome.numbers
+    cells = [""] * 4
+    if numbers:
+        cells[:2] = (format_value(side, numbers.unit) for side in (numbers.base, numbers.new))
+        if outcome.verdict is not Verdict.NOT_COMPARABLE:
+            cells[2:] = format_change(numbers), format_interval(numbers)
+    yield from map(_escaped, cells)
+    reason = f"; {_escaped(outcome.reason)}" if outcome.reason else ""
+    yield f"{_SIGNS[outcome.verdict]} {format_verdict(outcome)}{reason}"
 
 
 def code(text: str) -> str:
@@ -292,9 +254,9 @@ def as_json(gate: Gate) -> str:
         "exit_status": gate.exit_status,
         "criteria": [_outcome(one) for one in gate.outcomes],
         "notes": list(gate.notes),
-        "setup": [asdict(one) | {"effect": str(one.effect)} for one in gate.differences],
-        "base": asdict(gate.base),
-        "new": asdict(gate.new),
+        "setup": [vars(one) | {"effect": str(one.effect)} for one in gate.differences],
+        "base": gate.base._asdict(),
+        "new": gate.new._asdict(),
     }
     return json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -310,8 +272,8 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "improved": outcome.improved,
         "reason": outcome.reason,
         "runs_needed": outcome.runs_needed,
-        "numbers": outcome.numbers and asdict(outcome.numbers),
-        "causes": [asdict(one) for one in outcome.causes],
+        "numbers": outcome.numbers and outcome.numbers._asdict(),
+        "causes": [one._asdict() for one in outcome.causes],
     }
 
 
@@ -331,7 +293,6 @@ _CLASS = "traceql.runs.gate"
 
 
 def as_junit(gate: Gate) -> str:
-    """A JUnit document with a test case for each criterion."""
     failed = gate.count(Verdict.REGRESSION)
     passed = gate.count(Verdict.NO_REGRESSION)
     counts = {
@@ -354,15 +315,13 @@ def as_junit(gate: Gate) -> str:
 def _case(suite: ET.Element, outcome: Outcome) -> None:
     name = {"name": str(outcome.criterion), "classname": _CLASS, "time": "0"}
     case = ET.SubElement(suite, "testcase", name)
-    lines = "\n".join(f"{line.before}{line.text}" for line in outcome_lines(outcome))
-    if outcome.verdict is Verdict.NO_REGRESSION:
-        ET.SubElement(case, "system-out").text = printable(lines)
-        return
-    is_regression = outcome.verdict is Verdict.REGRESSION
-    numbers = outcome.numbers
+    numbers, verdict = outcome.numbers, outcome.verdict
     message = outcome.reason or (format_change(numbers) if numbers else "")
-    ET.SubElement(
-        case,
-        "failure" if is_regression else "error",
-        {"type": str(outcome.verdict), "message": one_line(f"{outcome.verdict}: {message}")},
-    ).text = printable(lines)
+    attributes = {"type": str(verdict), "message": one_line(f"{verdict}: {message}")}
+    if verdict is Verdict.NO_REGRESSION:
+        result = ET.SubElement(case, "system-out")
+    else:
+        tag = "failure" if verdict is Verdict.REGRESSION else "error"
+        result = ET.SubElement(case, tag, attributes)
+    lines = outcome_lines(outcome)
+    result.text = printable("\n".join(f"{line.before}{line.text}" for line in lines))

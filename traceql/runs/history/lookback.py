@@ -20,10 +20,10 @@ finds only steps of five deviations of a difference.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from math import copysign, inf, sqrt
 from statistics import fmean, median
+from typing import NamedTuple
 
 from traceql.runs.compare.verdict import NOISE
 
@@ -38,8 +38,6 @@ _FROM_MAD = 1.4826  # of a normal distribution
 
 
 class Mark(StrEnum):
-    """The mark of a value in its series."""
-
     NONE = ""
     CHANGE = "change"  # the first value of a new level
     OUTLIER = "outlier"  # a single value; the next ones are as before
@@ -47,8 +45,7 @@ class Mark(StrEnum):
     TOO_FEW = "too few before"  # to decide
 
 
-@dataclass(frozen=True)
-class ScoredPoint:
+class ScoredPoint(NamedTuple):
     """A value with its score in the series.
 
     Attributes:
@@ -74,68 +71,50 @@ class ScoredPoint:
 def score_points(
     values: Sequence[float], *, threshold: float = THRESHOLD, window: int = WINDOW
 ) -> list[ScoredPoint]:
-    """Scores and marks each value.
-
-    Args:
-        values: one for each point, in order.
-        threshold: z-score from which a value is marked.
-        window: most values to look back at.
-    """
+    """Scores and marks each value, looking back at `window` values at most."""
     starts, outliers = [0], set[int]()
+
+    def before(place: int, segments: int) -> _Before | None:
+        ends = [*starts[1:segments], place]
+        places = [range(*ends) for ends in zip(starts[:segments], ends, strict=True)]
+        return _before([[values[at] for at in one if at not in outliers] for one in places], window)
+
+    def scored(place: int) -> ScoredPoint:
+        number = max(at for at, start in enumerate(starts) if start <= place)
+        end = starts[number + 1] if number + 1 < len(starts) else len(values)
+        level = median([values[at] for at in range(starts[number], end) if at not in outliers])
+        is_change = number > 0 and place == starts[number]
+        known = before(place, number + (not is_change))
+        if known is None:
+            mark = Mark.NONE if number else Mark.TOO_FEW
+            return ScoredPoint(number, level, None, None, None, None, 1, mark)
+        z, since, mark = known.z(values[place : place + 1]), 1, Mark.NONE
+        if is_change and (change := _change(values, place, known, threshold)):
+            (z, since), mark = change, Mark.CHANGE
+        elif place in outliers:
+            mark = Mark.UNCONFIRMED if place == len(values) - 1 else Mark.OUTLIER
+        margin = known.margin(threshold)
+        return ScoredPoint(number, level, known.mean, margin, known.deviation, z, since, mark)
+
     place = 0
     while place < len(values):
-        before = _Before.of(values, place, starts, outliers, window)
-        if before is None:
-            place += 1
-        elif found := _change(values, place, before, threshold):
+        known = before(place, len(starts))
+        if known and (found := _change(values, place, known, threshold)):
             starts.append(place)
             place += found[1]
         else:
-            if before.is_beyond(values[place : place + 1], threshold):
+            if known and known.is_beyond(values[place : place + 1], threshold):
                 outliers.add(place)
             place += 1
-    places = range(len(values))
-    return [_score(values, at, starts, outliers, threshold, window) for at in places]
+    return [scored(at) for at in range(len(values))]
 
 
-@dataclass(frozen=True)
-class _Before:
+class _Before(NamedTuple):
     """Statistics of the values before a place."""
 
     mean: float
-    count: int
+    counted: int
     deviation: float
-
-    @classmethod
-    def of(
-        cls,
-        values: Sequence[float],
-        place: int,
-        starts: Sequence[int],
-        outliers: set[int],
-        window: int,
-    ) -> "_Before | None":
-        """None with too few values."""
-        segments = [
-            [at for at in range(start, min(end, place)) if at not in outliers]
-            for start, end in zip(starts, [*starts[1:], len(values)], strict=True)
-            if start < place
-        ]
-        if not segments or len(segments[-1]) < _LEAST_OF_SEGMENT:
-            return None
-        residuals: list[float] = []
-        means = []
-        for segment in segments:
-            kept = _trimmed([values[at] for at in segment[-window:]])
-            means.append(fmean(kept))
-            residuals += [value - means[-1] for value in kept]
-        residuals = residuals[-window:]
-        freedom = len(residuals) - len(segments)
-        if len(residuals) < LEAST_BEFORE or freedom < 1:
-            return None
-        deviation = sqrt(sum(one * one for one in residuals) / freedom)
-        least = LEAST_DEVIATION * abs(means[-1])
-        return cls(means[-1], min(len(segments[-1]), window), max(deviation, least))
 
     def z(self, values: Sequence[float]) -> float:
         """The distance of their mean, in standard errors."""
@@ -152,7 +131,25 @@ class _Before:
         return max(threshold * self._error(count), NOISE * abs(self.mean))
 
     def _error(self, count: int) -> float:
-        return self.deviation * sqrt(1 / count + 1 / self.count)
+        return self.deviation * sqrt(1 / count + 1 / self.counted)
+
+
+def _before(segments: Sequence[list[float]], window: int) -> _Before | None:
+    """Those of the values in segments between changes; None with too few values."""
+    if len(segments[-1]) < _LEAST_OF_SEGMENT:
+        return None
+    residuals, mean = list[float](), 0.0
+    for segment in segments:
+        kept = _trimmed(segment[-window:])
+        mean = fmean(kept)
+        residuals += [value - mean for value in kept]
+    residuals = residuals[-window:]
+    freedom = len(residuals) - len(segments)
+    if len(residuals) < LEAST_BEFORE or freedom < 1:
+        return None
+    deviation = sqrt(sum(one * one for one in residuals) / freedom)
+    counted = min(len(segments[-1]), window)
+    return _Before(mean, counted, max(deviation, LEAST_DEVIATION * abs(mean)))
 
 
 def _change(
@@ -176,28 +173,3 @@ def _trimmed(values: Sequence[float]) -> list[float]:
     spread = _FROM_MAD * median(abs(value - middle) for value in values)
     most = THRESHOLD * max(spread, NOISE * abs(middle))
     return [value for value in values if abs(value - middle) <= most]
-
-
-def _score(
-    values: Sequence[float],
-    place: int,
-    starts: Sequence[int],
-    outliers: set[int],
-    threshold: float,
-    window: int,
-) -> ScoredPoint:
-    number = max(at for at, start in enumerate(starts) if start <= place)
-    end = starts[number + 1] if number + 1 < len(starts) else len(values)
-    level = median([values[at] for at in range(starts[number], end) if at not in outliers])
-    is_change = number > 0 and place == starts[number]
-    before = _Before.of(values, place, starts[: number + (not is_change)], outliers, window)
-    if before is None:
-        mark = Mark.NONE if number else Mark.TOO_FEW
-        return ScoredPoint(number, level, None, None, None, None, 1, mark)
-    z, since, mark = before.z(values[place : place + 1]), 1, Mark.NONE
-    if is_change and (change := _change(values, place, before, threshold)):
-        (z, since), mark = change, Mark.CHANGE
-    elif place in outliers:
-        mark = Mark.UNCONFIRMED if place == len(values) - 1 else Mark.OUTLIER
-    margin = before.margin(threshold)
-    return ScoredPoint(number, level, before.mean, margin, before.deviation, z, since, mark)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from traceql.errors import TraceNotFound, TraceqlError
 from traceql.runs.compare.setup import Effect, differences, is_accepted, is_ignored, keeps_apart
-from traceql.runs.compare.sides import is_baseline, runs_of
+from traceql.runs.compare.sides import MANIFEST, RUN_DOCUMENT, is_baseline, runs_of
 from traceql.util.files import is_database
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 _DATABASE_SUFFIXES = (".duckdb", ".db")
-_RUN_DOCUMENT = "run.json"
-_MANIFEST = "baseline.json"
 # From 2001 to 2200; a profiler without baseTimeNanoseconds counts from the start of the machine.
 _UNIX_TIMES_NS = range(10**18, 7_258 * 10**15)
 _TIMES = (("time.started_unix_ns", "run.json"), ("time.first_event_unix_ns", "trace"))
@@ -39,18 +37,13 @@ class By(StrEnum):
 
 @dataclass(frozen=True)
 class Recorded:
-    """One run.
-
-    Attributes:
-        place: its database, run directory or baseline.
-    """
+    """One run, and its database, run directory or baseline."""
 
     place: Path
     run: "RunProfile"
 
     @cached_property
     def facts(self) -> dict[str, str]:
-        """The facts of its set-up, by name."""
         table = self.run.profile["fact"]
         return dict(zip(table["name"].to_pylist(), table["value"].to_pylist(), strict=True))
 
@@ -64,17 +57,18 @@ class Recorded:
             first = self.facts.get(fact, "").split(",")[0]
             if first.isdecimal() and int(first) in _UNIX_TIMES_NS:
                 return int(first), source
-        manifest = self.place / _MANIFEST
-        if self.run.database is None and (saved := _saved_ns(manifest)) is not None:
-            return saved, "baseline"
+        manifest = self.place / MANIFEST
+        if self.run.database is None:
+            try:
+                saved = json.loads(manifest.read_text(encoding="utf-8"))["saved"]
+                return int(datetime.fromisoformat(saved).timestamp()) * 10**9, "baseline"
+            except (OSError, ValueError, KeyError, TypeError):
+                pass
         return (manifest if self.place.is_dir() else self.place).stat().st_mtime_ns, "file"
 
     @cached_property
     def commit(self) -> str:
-        """The commit of the folder that it was started in; empty if unknown.
-
-        It ends in -dirty if files differed from it.
-        """
+        """The commit of the folder that it was started in, -dirty if files differed; else empty."""
         commit = self.facts.get("git.commit", "")[:_SHORT]
         return f"{commit}-dirty" if commit and self.facts.get("git.dirty") == "true" else commit
 
@@ -84,7 +78,6 @@ class Recorded:
         return self.facts.get("vllm.commit", "")[:_SHORT]
 
     def label(self, by: By) -> str:
-        """The label on the horizontal axis."""
         if by is By.TIME:
             return f"{format_time(self.time[0])}:{self.time[0] // 10**9 % 60:02}"
         return self.commit if by is By.COMMIT else self.vllm_commit
@@ -93,9 +86,7 @@ class Recorded:
 def find_runs(folder: Path) -> list[Path]:
     """The databases, run directories and baselines in a folder at any depth, by path.
 
-    Raises:
-        TraceNotFound: the folder does not exist, or has no run in it.
-        TraceqlError: it is not a folder, or cannot be read.
+    Raises TraceNotFound if there are none, and TraceqlError if it cannot be read.
     """
     if not folder.exists():
         raise TraceNotFound(f"{folder} does not exist; use a folder with runs")
@@ -117,7 +108,7 @@ def _find_runs(folder: Path, seen: set[Path]) -> Iterator[Path]:
     if folder.resolve() in seen:
         return  # a symbolic link to a parent
     seen.add(folder.resolve())
-    if is_baseline(folder) or (folder / _RUN_DOCUMENT).is_file():
+    if is_baseline(folder) or (folder / RUN_DOCUMENT).is_file():
         yield folder
         return
     for path in sorted(folder.iterdir()):
@@ -134,47 +125,33 @@ def recorded_runs(
 ) -> tuple[list[Recorded], list[str]]:
     """The runs by time, and a sentence for each skipped one.
 
-    Args:
-        on_place: called before a run directory is loaded, which may take minutes.
+    `on_place` is called before a run directory is loaded, which may take minutes.
     """
     found: list[Recorded] = []
     skipped: list[str] = []
-    quick = {place for place in places if place.is_file() or (place / _MANIFEST).is_file()}
+    quick = {place for place in places if place.is_file() or is_baseline(place)}
     with ThreadPoolExecutor(max_workers=4) as pool:
-        begun = {place: pool.submit(_runs, place) for place in places if place in quick}
+        begun = {place: pool.submit(runs_of, [place]) for place in places if place in quick}
         for place in places:
             if place not in quick:
                 on_place(place)
-            own = begun[place].result() if place in quick else _runs(place)
-            if isinstance(own, str):
-                skipped.append(own)
-            else:
-                found += own
+            try:
+                own = begun[place].result() if place in quick else runs_of([place])
+                found += [Recorded(place, run) for run in own]
+            except TraceqlError as error:
+                skipped.append(str(error))
+            except OSError as error:
+                skipped.append(f"{place}: {error.strerror or error}")
     found.sort(key=lambda one: (one.time[0], one.run.name))
-    return list(_each_once(found, skipped)), skipped
-
-
-def _runs(place: Path) -> list[Recorded] | str:
-    """The runs of a path, or why it has none."""
-    try:
-        return [Recorded(place, run) for run in runs_of([place])]
-    except TraceqlError as error:
-        return str(error)
-    except OSError as error:
-        return f"{place}: {error.strerror or error}"
-
-
-def _each_once(runs: Sequence[Recorded], skipped: list[str]) -> Iterator[Recorded]:
-    """Each recording once, also if there are a run directory and its database."""
-    known: list[Recorded] = []
-    for one in runs:
-        of_that_time = (other for other in known if other.time == one.time)
+    once: list[Recorded] = []  # also if there are a run directory and its database
+    for one in found:
+        of_that_time = (other for other in once if other.time == one.time)
         twin = next((other for other in of_that_time if _same(one, other)), None)
         if twin is None:
-            known.append(one)
-            yield one
+            once.append(one)
         else:
             skipped.append(f"{one.run.name} is the same recording as {twin.run.name}")
+    return once, skipped
 
 
 def _same(one: Recorded, other: Recorded) -> bool:
@@ -186,14 +163,6 @@ def _same(one: Recorded, other: Recorded) -> bool:
     return facts[0] == facts[1] and all(
         one.run.profile[name].equals(other.run.profile[name]) for name in _COMPARED_TABLES
     )
-
-
-def _saved_ns(manifest: Path) -> int | None:
-    try:
-        text = json.loads(manifest.read_text(encoding="utf-8"))["saved"]
-        return int(datetime.fromisoformat(text).timestamp()) * 10**9
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def format_time(time_ns: int) -> str:
@@ -229,7 +198,7 @@ class Setup:
     @property
     def name(self) -> str:
         """Such as `qwen3-8b on H200, TP 2`."""
-        parts = [f"{_model(self.facts)} on {_gpu(self.facts)}"]
+        parts = [f"{self._model} on {self._gpu}"]
         parts += [
             f"{size.upper()} {number}"
             for size in _SIZES
@@ -237,21 +206,37 @@ class Setup:
         ]
         return ", ".join([*parts, self.suffix] if self.suffix else parts)
 
+    @property
+    def _model(self) -> str:
+        if name := PurePath(self.facts.get("run.model", "")).name:
+            return name
+        family, layers = self.facts.get("model.family"), self.facts.get("model.layers")
+        if family is None:
+            return "a program"
+        return f"{family} with {layers} layers" if layers else family
+
+    @property
+    def _gpu(self) -> str:
+        name = self.facts.get("gpu.name", "unknown")
+        for maker in _MAKERS:
+            name = name.removeprefix(maker)
+        return "an unknown GPU" if name == "unknown" else name
+
 
 def setups(
     runs: Iterable[Recorded], *, accept: Collection[str] = ()
 ) -> tuple[list[Setup], list[str]]:
-    """The set-ups, and a sentence for each run that is skipped because events are missing.
+    """The set-ups of runs by time, and a sentence for each run that is skipped: events are missing.
 
-    Args:
-        runs: by time.
-        accept: names of facts, or their prefixes up to a dot, that may differ; "all" for all.
+    `accept` has names of facts, or their prefixes up to a dot, that may differ; "all" for all.
     """
     found: list[Setup] = []
     skipped = []
     for run in runs:
-        if lost := _lost(run.facts, accept):
-            skipped.append(f"{run.run.name} fails its ledger ({lost}); see traceql info")
+        ledger = [("new", 0, *one) for one in run.facts.items() if one[0].startswith(_LEDGER)]
+        failed = differences(ledger, accepted=accept)
+        if lost := [check for one in failed if one.effect is Effect.FORBIDS for check in one.new]:
+            skipped.append(f"{run.run.name} fails its ledger ({', '.join(lost)}); see traceql info")
             continue
         lengths = _KV in run.run.profile["stratum"]["grain"].to_pylist()
         alike = (one for one in found if one.has_kv_lengths == lengths)
@@ -265,8 +250,10 @@ def setups(
         other = first.setdefault(setup.name, setup)
         if other is not setup:
             differing = _apart(other.facts, setup.facts, accept)
-            known = "known" if setup.has_kv_lengths else "unknown"
-            setup.suffix = _most_specific(differing) if differing else f"KV lengths {known}"
+            # The method of a quantization rather than its details.
+            differing.sort(key=lambda one: not one[0].endswith(".quant_method"))
+            known = f"KV lengths {'known' if setup.has_kv_lengths else 'unknown'}"
+            setup.suffix = " ".join(differing[0]) if differing else known
     return found, skipped
 
 
@@ -280,39 +267,9 @@ def _apart(
         for name, value in own.items()
         if not name.startswith(_LEDGER)
     ]
-    found = differences(facts, accepted=accept)
     return [
         (one.name, ", ".join(one.new) or "unknown")
-        for one in found
+        for one in differences(facts, accepted=accept)
         if one.effect is Effect.FORBIDS
         or (keeps_apart(one.name) and not is_accepted(one.name, accept))
     ]
-
-
-def _lost(facts: Mapping[str, str], accept: Collection[str]) -> str:
-    """The checks that failed, if that forbids to compare the run."""
-    own = [("new", 0, *fact) for fact in facts.items() if fact[0].startswith(_LEDGER)]
-    found = differences(own, accepted=accept)
-    return ", ".join(", ".join(one.new) for one in found if one.effect is Effect.FORBIDS)
-
-
-def _most_specific(differing: Sequence[tuple[str, str]]) -> str:
-    """The method of a quantization rather than its details, else the first difference."""
-    method = (one for one in differing if one[0].endswith(".quant_method"))
-    return " ".join(next(method, differing[0]))
-
-
-def _model(facts: Mapping[str, str]) -> str:
-    if name := PurePath(facts.get("run.model", "")).name:
-        return name
-    family, layers = facts.get("model.family"), facts.get("model.layers")
-    if family is None:
-        return "a program"
-    return f"{family} with {layers} layers" if layers else family
-
-
-def _gpu(facts: Mapping[str, str]) -> str:
-    name = facts.get("gpu.name", "unknown")
-    for maker in _MAKERS:
-        name = name.removeprefix(maker)
-    return "an unknown GPU" if name == "unknown" else name

@@ -67,7 +67,7 @@ class History(Result):
         axis = {"x": "recorded_unix_ns" if by is By.TIME else "x"}
         super().__init__(pa.Table.from_pylist(rows, _SCHEMA), Chart("history", _CHANNELS | axis))
         self.titles = tuple(one.title for one in ordered)
-        self.told = tuple(format_series(one, by) for one in ordered)
+        self.told = tuple("; ".join(format_series(one, by)) for one in ordered)
         self.has_change = tuple(bool(changes(one)) for one in ordered)
         self.has_too_few = tuple(bool(too_few(one)) for one in ordered)
         self.skipped = tuple(skipped)
@@ -75,11 +75,9 @@ class History(Result):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The changes of each series."""
         return tuple(f"{title}: {told}" for title, told in zip(self.titles, self.told, strict=True))
 
     def of(self, series: int) -> Result:
-        """The points of one series, by its number."""
         return self.where("series", series)
 
     @property

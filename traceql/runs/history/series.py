@@ -1,11 +1,18 @@
-"""The series of a history, and their changes in words."""
+"""The series of a history: their metrics and values, and their changes in words."""
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from statistics import fmean, median
+from typing import NamedTuple
 
+import duckdb
+import pyarrow as pa
+
+from traceql.errors import QueryInvalid
+from traceql.runs import compare
 from traceql.runs.history.lookback import (
     LEAST_BEFORE,
     LEAST_DEVIATION,
@@ -15,13 +22,168 @@ from traceql.runs.history.lookback import (
     score_points,
 )
 from traceql.runs.history.recordings import By, Recorded, Setup, format_time
-from traceql.runs.history.values import ALL, STEP, Mix, Values, require_known, select_series
-from traceql.util.text import format_count
+from traceql.util.arrow_duckdb import create_table
+from traceql.util.text import format_count, source_text, suggestion
 from traceql.util.units import TIME
 
+STEP = "step"
+_WITHOUT_WORK = "idle"  # a phase; its steps are selected only by name
 
-@dataclass(frozen=True)
-class Point:
+
+def select_series(
+    selected: Sequence[str], phases: Sequence[str], metrics: Collection[str]
+) -> list[tuple[str, str]]:
+    """Scope and metric of the selected series, [PHASE.]METRIC, that the runs have.
+
+    The scope is all without a phase. By default, the steps of each phase.
+    """
+    if not selected:
+        return [(phase, STEP) for phase in phases if phase != _WITHOUT_WORK]
+    found: dict[tuple[str, str], None] = {}
+    for text in selected:
+        scope, _, metric = text.partition(".")
+        if text in metrics:
+            found[ALL, text] = None
+        elif scope in (*phases, ALL) and metric in metrics:
+            found[scope, metric] = None
+    return list(found)
+
+
+def require_known(
+    selected: Iterable[str], phases: Collection[str], metrics: Collection[str]
+) -> None:
+    """Raises QueryInvalid for metrics that no run has, with the closest names."""
+    scoped = [f"{scope}.{metric}" for scope in (*sorted(phases), ALL) for metric in sorted(metrics)]
+    for text in selected:
+        if text not in metrics and text not in scoped:
+            names = scoped if "." in text else sorted(metrics)
+            hint = suggestion(text, names) or f"there are {', '.join(sorted(metrics))}"
+            raise QueryInvalid(f"no run has the metric '{text}'; {hint}")
+
+
+ALL = "all"  # the scope of all phases
+_OF_COMPARISON = Path(compare.__file__).parent / "tables"
+_OWN = Path(__file__).parent / "tables"
+_PROFILES = ("stratum", "metric")
+_LEAST_SHARED = 0.5  # share of the time of each run in strata that all runs of a series have
+_SIZES = """
+    SELECT run, stratum, gpu_ns
+    FROM every_stratum
+    WHERE grain = (SELECT grain FROM grain) AND ($scope = 'all' OR phase = $scope)
+    ORDER BY run, stratum
+"""
+_PHASES = """
+    SELECT phase
+    FROM every_stratum
+    WHERE grain = (SELECT grain FROM grain)
+    GROUP BY phase
+    ORDER BY SUM(gpu_ns / lanes ORDER BY run, stratum) DESC, phase
+"""
+_METRICS = """
+    SELECT DISTINCT metric, kind FROM every_metric
+    WHERE kind NOT IN ('wait', 'unmatched')
+    ORDER BY metric
+"""
+_VALUES = "SELECT run, ns FROM run_value WHERE scope = $scope AND metric = $metric"
+_LARGEST = """
+    SELECT stratum FROM stratum
+    INNER JOIN profile_stratum USING (stratum)
+    WHERE stratum.is_compared AND profile_stratum.grain = (SELECT grain FROM grain)
+    GROUP BY stratum ORDER BY SUM(gpu_ns) DESC, stratum LIMIT 1
+"""
+
+
+class Mix(NamedTuple):
+    """Runs that share most of their strata of a scope.
+
+    Attributes:
+        runs: their numbers in the set-up.
+        largest: the stratum that takes most of their time.
+        left_out_pct: for each of them, the share of its time that is not compared.
+    """
+
+    runs: list[int]
+    largest: str
+    left_out_pct: dict[int, float]
+
+
+class Values(AbstractContextManager["Values"]):
+    """The values of the runs of one set-up.
+
+    Attributes:
+        phases: of all steps, the one that takes most of the time first.
+        metrics: those that any run has, each with its kind: whole, part or role.
+    """
+
+    def __init__(self, runs: Sequence[Recorded]) -> None:
+        self._con = duckdb.connect(config={"threads": 2})
+        for name in _PROFILES:
+            tables = [
+                rows.append_column("side", pa.repeat("base", len(rows))).append_column(
+                    "run", pa.repeat(pa.scalar(number, pa.int64()), len(rows))
+                )
+                for number, one in enumerate(runs)
+                for rows in [one.run.profile[name]]
+            ]
+            create_table(self._con, f"every_{name}", pa.concat_tables(tables))
+            self._con.execute(f"CREATE VIEW profile_{name} AS FROM every_{name}")
+        self._make(_OF_COMPARISON, "grain")
+        self.phases: list[str] = [phase for (phase,) in self._con.execute(_PHASES).fetchall()]
+        self.metrics: dict[str, str] = dict(self._con.execute(_METRICS).fetchall())
+
+    def mixes(self, scope: str) -> Iterator[Mix]:
+        """The groups of runs for a scope, the earliest run first; read each before the next."""
+        times: dict[int, dict[str, int]] = {}
+        for run, stratum, ns in self._con.execute(_SIZES, {"scope": scope}).fetchall():
+            times.setdefault(run, {})[stratum] = ns
+        for runs in _sharing(times):
+            self._choose(scope, runs)
+            left_out = self._con.execute(source_text(_OWN / "left_out.sql")).fetchall()
+            ((largest,),) = self._con.execute(_LARGEST).fetchall()
+            yield Mix(runs, largest, {run: share or 0.0 for run, share in left_out})
+
+    def of(self, mix: Mix, scope: str, metric: str) -> dict[int, float]:
+        """Time of the metric in a step of the scope for each run of the mix, ns; 0 without any."""
+        found = self._con.execute(_VALUES, {"scope": scope, "metric": metric}).fetchall()
+        return dict.fromkeys(mix.runs, 0.0) | dict(found)
+
+    def __exit__(self, *error: object) -> None:
+        self._con.close()
+
+    def _choose(self, scope: str, runs: Sequence[int]) -> None:
+        phases = self.phases if scope == ALL else [scope]
+        create_table(self._con, "member", pa.table({"run": pa.array(runs, pa.int64())}))
+        create_table(self._con, "scope_phase", pa.table({"phase": pa.array(phases, pa.string())}))
+        for name in _PROFILES:
+            chosen = f"SELECT * FROM every_{name} WHERE run IN (FROM member)"
+            self._con.execute(f"CREATE OR REPLACE VIEW profile_{name} AS {chosen}")
+        self._make(_OWN, "stratum")
+        for name in ("weight", "run_stratum", "run_value"):
+            self._make(_OF_COMPARISON, name)
+
+    def _make(self, folder: Path, name: str) -> None:
+        text = source_text(folder / f"{name}.sql")
+        self._con.execute(f"CREATE OR REPLACE TABLE {name} AS {text}")
+
+
+def _sharing(times: dict[int, dict[str, int]]) -> list[list[int]]:
+    """Groups of runs: in each, the strata of all have at least half of the time of every run."""
+    groups: list[tuple[list[int], set[str]]] = []
+    for run, own in times.items():
+        for place, (runs, shared) in enumerate(groups):
+            both = shared & own.keys()
+            if all(
+                sum(times[each][one] for one in both) >= _LEAST_SHARED * sum(times[each].values())
+                for each in (*runs, run)
+            ):
+                groups[place] = ([*runs, run], both)
+                break
+        else:
+            groups.append(([run], set(own)))
+    return [runs for runs, _ in groups]
+
+
+class Point(NamedTuple):
     """Runs of one commit or of one baseline, or a single run.
 
     Attributes:
@@ -52,8 +214,7 @@ class Point:
         return self.ns / self.scored.expected - 1 if self.scored.expected else None
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """Points that may be compared.
 
     Attributes:
@@ -86,20 +247,12 @@ class Series:
 
 
 def all_series(
-    setups: Sequence[Setup],
-    *,
-    by: By,
-    selected: Sequence[str],
-    threshold: float,
-    window: int,
+    setups: Sequence[Setup], *, by: By, selected: Sequence[str], threshold: float, window: int
 ) -> list[Series]:
-    """The series of all set-ups, those with most runs first.
-
-    Raises:
-        QueryInvalid: no run has a selected metric.
-    """
+    """The series of all set-ups, those with most runs first; QueryInvalid for an unknown metric."""
     found: list[Series] = []
     phases, metrics = set[str](), set[str]()
+    score = partial(score_points, threshold=threshold, window=window)
     for setup in sorted(setups, key=lambda one: -len(one.runs)):
         with Values([*setup.runs]) as values:
             phases |= set(values.phases)
@@ -107,7 +260,7 @@ def all_series(
             wanted = select_series(selected, values.phases, values.metrics)
             for scope in dict.fromkeys(scope for scope, _ in wanted):
                 names = [metric for each, metric in wanted if each == scope]
-                found += _of_scope(setup, values, scope, names, by, threshold, window)
+                found += _of_scope(setup, values, scope, names, by, score)
     require_known(selected, phases, metrics)
     return found
 
@@ -118,38 +271,32 @@ def _of_scope(
     scope: str,
     metrics: Collection[str],
     by: By,
-    threshold: float,
-    window: int,
+    score: Callable[[list[float]], list[ScoredPoint]],
 ) -> Iterator[Series]:
     known = set[str]()
-    kinds = values.metrics
     for number, mix in enumerate(values.mixes(scope), start=1):
-        apart = ""
+        apart, largest = "", mix.largest.partition(", ")[2]
         if number > 1:
-            largest = mix.largest.partition(", ")[2] or "other steps"
-            apart = largest if largest not in known else f"{largest}, mix {number}"
-        known.add(apart or mix.largest.partition(", ")[2])
+            apart = largest or "other steps"
+            apart = f"{apart}, mix {number}" if apart in known else apart
+        known.add(apart or largest)
+        groups: dict[str, list[int]] = {}
+        for run in mix.runs:
+            groups.setdefault(_key(setup.runs[run], run, by), []).append(run)
         for metric in metrics:
             own = values.of(mix, scope, metric)
-            points = _points(setup, mix, own, by, threshold, window)
-            yield Series(setup.name, scope, metric, kinds[metric], apart, tuple(points))
-
-
-def _points(
-    setup: Setup, mix: Mix, values: dict[int, float], by: By, threshold: float, window: int
-) -> Iterator[Point]:
-    groups: dict[str, list[int]] = {}
-    for run in mix.runs:
-        groups.setdefault(_key(setup.runs[run], run, by), []).append(run)
-    medians = [median(values[run] for run in group) for group in groups.values()]
-    scored = score_points(medians, threshold=threshold, window=window)
-    for group, own in zip(groups.values(), scored, strict=True):
-        yield Point(
-            tuple(setup.runs[run] for run in group),
-            tuple(values[run] for run in group),
-            fmean(mix.left_out_pct.get(run, 0.0) for run in group),
-            own,
-        )
+            scored = score([median(own[run] for run in group) for group in groups.values()])
+            points = [
+                Point(
+                    tuple(setup.runs[run] for run in group),
+                    tuple(own[run] for run in group),
+                    fmean(mix.left_out_pct.get(run, 0.0) for run in group),
+                    one,
+                )
+                for group, one in zip(groups.values(), scored, strict=True)
+            ]
+            kind = values.metrics[metric]
+            yield Series(setup.name, scope, metric, kind, apart, tuple(points))
 
 
 def _key(recorded: Recorded, run: int, by: By) -> str:
@@ -166,15 +313,9 @@ _LARGE_PCT = 10  # from here on, decimals do not matter
 _LEAST_LEFT_OUT_PCT = 1
 
 
-def format_series(series: Series, by: By) -> str:
-    """Such as `slower by 6.1% since 2026-11-03 09:12 (commit abc1234), z = 8.2`."""
-    return "; ".join(_parts(series, by))
-
-
 def changes(series: Series) -> list[Point]:
     """The points at which a change begins, the latest first."""
-    found = [point for point in series.points if point.scored.mark is Mark.CHANGE]
-    return found[::-1]
+    return [point for point in series.points[::-1] if point.scored.mark is Mark.CHANGE]
 
 
 def format_change(series: Series, relative: float | None) -> str:
@@ -201,36 +342,32 @@ def percent(relative: float) -> str:
     return f"{100 * relative:.{0 if abs(100 * relative) >= _LARGE_PCT else 1}f}%"
 
 
-def _parts(series: Series, by: By) -> Iterator[str]:
-    changed, last = changes(series), series.points[-1]
+def format_series(series: Series, by: By) -> Iterator[str]:
+    """Such as `slower by 6.1% since 2026-11-03 09:12 (commit abc1234), z = 8.2`, in parts."""
+    points, last = series.points, series.points[-1]
     if few := too_few(series):
         yield few
-    elif changed:
-        yield _change(series, changed[0], by)
-        yield from (f"before that, {_change(series, one, by)}" for one in changed[1:])
-    else:
+    for place, point in enumerate([] if few else changes(series)):
+        first = point.runs[0]
+        commit = first.commit if by is By.TIME else first.label(by)
+        yield (
+            f"{'before that, ' if place else ''}{format_change(series, point.shift)} since "
+            f"{format_time(first.time[0])}{f' (commit {commit})' if commit else ''}, "
+            f"z = {_z(point)}"
+        )
+    if not few and not changes(series):
         yield f"no change in {_counted(series)}, {_typical(series)}"
     if last.scored.mark is Mark.UNCONFIRMED:
         yield (
             f"the last one is {format_change(series, last.change)} (z = {_z(last)}); "
             "one more run decides whether that persists"
         )
-    outliers = [point for point in series.points if point.scored.mark is Mark.OUTLIER]
+    outliers = [point.runs[0].label(by) for point in points if point.scored.mark is Mark.OUTLIER]
     if outliers:
-        names = ", ".join(point.runs[0].label(by) for point in outliers)
-        yield f"{'outlier' if len(outliers) == 1 else 'outliers'} {names}"
-    left_out = median(point.left_out_pct for point in series.points)
+        yield f"{'outlier' if len(outliers) == 1 else 'outliers'} {', '.join(outliers)}"
+    left_out = median(point.left_out_pct for point in points)
     if left_out >= _LEAST_LEFT_OUT_PCT:
         yield f"{left_out:.0f}% of the time is excluded: not all of these runs have such steps"
-
-
-def _change(series: Series, point: Point, by: By) -> str:
-    first = point.runs[0]
-    commit = first.commit if by is By.TIME else first.label(by)
-    return (
-        f"{format_change(series, point.shift)} since {format_time(first.time[0])}"
-        f"{f' (commit {commit})' if commit else ''}, z = {_z(point)}"
-    )
 
 
 def _z(point: Point) -> str:

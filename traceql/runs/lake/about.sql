@@ -1,5 +1,4 @@
 -- One row: the metadata of a run; NULL if unknown.
---
 -- @column model          VARCHAR    Name of the model, without folders.
 -- @column family         VARCHAR    Family of models that its layers are of, such as qwen3.
 -- @column layers         BIGINT     Layers of the model.
@@ -38,11 +37,6 @@ described AS (
         BOOL_OR(ep) AS ep
     FROM run
 ),
-recognized AS (
-    SELECT
-        STRING_AGG(DISTINCT rank_model.family, ', ' ORDER BY rank_model.family) AS family
-    FROM rank_model
-),
 stage AS (
     SELECT layout.pp_rank, MAX(rank_model.layers) AS layers
     FROM rank_model
@@ -66,7 +60,7 @@ device AS (
 )
 SELECT
     NULLIF(described.model, '') AS model,
-    recognized.family,
+    (SELECT STRING_AGG(DISTINCT family, ', ' ORDER BY family) FROM rank_model) AS family,
     CAST((SELECT SUM(layers) FROM stage) AS BIGINT) AS layers,
     described.kind,
     COALESCE(
@@ -77,17 +71,7 @@ SELECT
                 THEN strftime(make_timestamp(loaded.base_ns // 1000), '%Y-%m-%dT%H:%M:%S+00:00')
         END
     ) AS started,
-    described.git_commit,
-    described.git_branch,
-    described.vllm_version,
-    described.torch_version,
-    loaded.gpu_name,
-    device.hosts,
-    device.gpus,
-    loaded.ranks,
-    loaded.world_size,
-    placed.tp,
-    placed.pp,
-    placed.dp,
-    described.ep
-FROM loaded, described, recognized, placed, device
+    described.git_commit, described.git_branch, described.vllm_version, described.torch_version,
+    loaded.gpu_name, device.hosts, device.gpus, loaded.ranks, loaded.world_size, placed.tp,
+    placed.pp, placed.dp, described.ep
+FROM loaded, described, placed, device

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 
@@ -55,14 +54,7 @@ _ENDINGS = (
 
 @dataclass(frozen=True)
 class Source:
-    """A run to add.
-
-    Attributes:
-        path: absolute.
-        name: of the run, without its digest.
-        is_database: whether it is loaded already.
-        inputs: the files that it is loaded from.
-    """
+    """A run to add: its absolute path, its name without the digest, and its files."""
 
     path: Path
     name: str
@@ -75,11 +67,7 @@ class Source:
 
 
 def source_at(path: Path) -> Source:
-    """The run at a path. A damaged one is identified by its files.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
+    """The run at a path; a damaged one is identified by its files."""
     is_loaded = path.is_file() and is_database(path) and not is_sqlite(path)
     inputs: tuple[Input, ...] = ()
     with suppress(TraceqlError):
@@ -90,7 +78,12 @@ def source_at(path: Path) -> Source:
             inputs = tuple(_input(file) for file in files if file.is_file())
     if not inputs and path.is_file():
         inputs = (_input(path),)
-    return Source(path.absolute(), _name(path), is_loaded, inputs)
+    name = path.absolute().name
+    while not path.is_dir() and (
+        ending := next((one for one in _ENDINGS if name.endswith(one) and name != one), "")
+    ):
+        name = name.removesuffix(ending)
+    return Source(path.absolute(), name, is_loaded, inputs)
 
 
 def digest_of(inputs: Iterable[Input], *, otherwise: str) -> str:
@@ -102,9 +95,8 @@ def digest_of(inputs: Iterable[Input], *, otherwise: str) -> str:
 def database_inputs(path: Path) -> tuple[Input, ...]:
     """The files that a database was loaded from.
 
-    Raises:
-        DatabaseError: it is not a database of this version of traceql, or an excerpt, whose numbers
-            cannot be compared with those of whole runs.
+    Raises DatabaseError if it is of another version, or an excerpt, whose numbers cannot be
+    compared with those of whole runs.
     """
     otherwise = "add traces, or load them first: traceql load TRACE... -o RUN.duckdb"
     with closing(opened_database(path, otherwise=otherwise)) as con:
@@ -121,24 +113,8 @@ def _input(file: Path) -> Input:
     return Input(str(file.absolute()), file_sha256(file), file.stat().st_size)
 
 
-def _name(path: Path) -> str:
-    name = path.absolute().name
-    if path.is_dir():
-        return name
-    while ending := next((one for one in _ENDINGS if name.endswith(one) and name != one), ""):
-        name = name.removesuffix(ending)
-    return name
-
-
-@dataclass(frozen=True)
-class Added:
-    """The result of adding one source.
-
-    Attributes:
-        entry: its manifest row.
-        is_new: whether the lake was changed.
-        before: the row that this one replaces.
-    """
+class Added(NamedTuple):
+    """The manifest row of a source, whether the lake was changed, and the row that it replaces."""
 
     entry: Entry
     is_new: bool
@@ -174,9 +150,13 @@ def add_run(
     """
     store = store_at(lake)
     create_lake(store)
-    loading = partial(
-        _load, jobs=jobs, memory=memory, trace_processor=trace_processor, prefetched=ahead
-    )
+    options = {"jobs": jobs, "memory": memory, "trace_processor": trace_processor}
+
+    def loading(path: Path, database: Path) -> None:
+        from traceql.database.loading.load import load  # not needed for databases
+
+        load(path, database, complete=True, prefetched=ahead, **options)  # type: ignore[arg-type]
+
     added = _added(store, source_at(Path(source)), loading, again=again)
     if added.before:
         remove_unnamed(store, files_of([added.before]))
@@ -187,19 +167,18 @@ def add_run(
     return added
 
 
-def _load(path: Path, database: Path, **options: Any) -> None:
-    from traceql.database.loading.load import load  # not needed for databases
-
-    load(path, database, complete=True, **options)
-
-
 def _added(
     store: Store, found: Source, loading: Callable[[Path, Path], None], *, again: bool
 ) -> Added:
     given = found.digest
     with store.locked(lock_key(given)):
-        if not again and (known := _known(store, given)):
-            return Added(known, is_new=False)
+        if not again:
+            known = read_entry(store, given)
+            if known is None or not known.is_ok:
+                loaded = (one for one in entries(store) if one.is_ok and one.given == given)
+                known = next(loaded, None)
+            if known:
+                return Added(known, is_new=False)
         try:
             with store.drafts() as drafts:
                 database = found.path
@@ -221,26 +200,21 @@ def noted(store: Store, entry: Entry) -> Added:
 
 
 def failed(source: Source, error: Exception) -> Entry:
-    """The manifest row of a run that could not be loaded."""
+    text = one_line(str(error) if isinstance(error, TraceqlError) else reason(error))
     digest = source.digest
-    return Entry(
-        run=run_name(source.name, digest),
-        digest=digest,
-        given=digest,
+    return _entry(
+        source,
+        run_name(source.name, digest),
+        digest,
         status=FAILED,
-        error=one_line(str(error) if isinstance(error, TraceqlError) else reason(error)),
-        source=str(source.path),
-        added=_now(),
+        error=text,
         inputs=source.inputs,
     )
 
 
-def _known(store: Store, given: str) -> Entry | None:
-    """The run that was loaded from these files, if the lake has it."""
-    entry = read_entry(store, given)
-    if entry and entry.is_ok:
-        return entry
-    return next((one for one in entries(store) if one.is_ok and one.given == given), None)
+def _entry(source: Source, run: str, digest: str, **more: Any) -> Entry:
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S+00:00}"
+    return Entry(run, digest, source.digest, source=str(source.path), added=now, **more)
 
 
 def _written(store: Store, source: Source, database: Path, *, again: bool) -> Added:
@@ -255,14 +229,12 @@ def _written(store: Store, source: Source, database: Path, *, again: bool) -> Ad
         run = known.run if known else run_name(source.name, digest)
         with store.drafts() as drafts:
             about, tables = write_run(store, database, run, drafts)
-        entry = Entry(
-            run=run,
-            digest=digest,
-            given=source.digest,
+        entry = _entry(
+            source,
+            run,
+            digest,
             status=OK,
             error=None,
-            source=str(source.path),
-            added=_now(),
             schema_version=SCHEMA_VERSION,
             layout=layout(),
             about=about,
@@ -276,7 +248,3 @@ def _written(store: Store, source: Source, database: Path, *, again: bool) -> Ad
                 if name not in named and store.is_settled(name):
                     store.remove(name)
         return Added(entry, is_new=True, before=known)
-
-
-def _now() -> str:
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S+00:00}"

@@ -2,7 +2,7 @@
 
 import shlex
 import shutil
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -13,31 +13,25 @@ from traceql.database.loading.discovery import trace_files
 from traceql.database.loading.reading import prefetch
 from traceql.errors import LakeError, TraceqlError
 from traceql.runs.lake.add import Added, add_run, failed, noted, source_at
-from traceql.runs.lake.executor.task import Executor, Resources, Task, TaskLost, timeout_of
+from traceql.runs.lake.executor import Executor, Task, TaskLost, timeout_of
 from traceql.runs.lake.manifest import Entry, create_lake, entries
 from traceql.runs.lake.store import MARK, absolute_uri, is_url, lock_key, store_at
 
 
 def commands(sources: Sequence[Path], lake: str, *options: str) -> list[str]:
-    """A shell command for each run, which does nothing if the lake has the run.
+    """A shell command for each run, with options of `traceql lake add`; runs of the lake stay.
 
-    Args:
-        options: of `traceql lake add`, for each command.
-
-    Raises:
-        TraceqlError: a source does not exist, or its path has a line break.
+    Raises TraceqlError if a source does not exist, or its path has a line break.
     """
-    paths = dict.fromkeys(path.absolute() for path in sources)
-    return [_command(path, absolute_uri(lake), options) for path in paths]
-
-
-def _command(path: Path, lake: str, options: Sequence[str]) -> str:
-    if not path.exists():
-        raise TraceqlError(f"{path}: no such file or folder")
-    line = shlex.join(["traceql", "lake", "add", str(path), "--lake", lake, *options])
-    if len(line.splitlines()) > 1:
-        raise TraceqlError(f"{str(path)!r}: the path has a line break; rename it")
-    return line
+    found = []
+    for path in dict.fromkeys(path.absolute() for path in sources):
+        if not path.exists():
+            raise TraceqlError(f"{path}: no such file or folder")
+        words = ["traceql", "lake", "add", str(path), "--lake", absolute_uri(lake), *options]
+        found.append(shlex.join(words))
+        if len(found[-1].splitlines()) > 1:
+            raise TraceqlError(f"{str(path)!r}: the path has a line break; rename it")
+    return found
 
 
 def part_files(sources: Sequence[Path], lake: str, *, again: bool) -> dict[Path, list[Path]]:
@@ -45,9 +39,6 @@ def part_files(sources: Sequence[Path], lake: str, *, again: bool) -> dict[Path,
 
     Runs of one file, and runs that the lake seems to have, are left out. The results need a folder
     that all machines share, so no run is split for an object store.
-
-    Raises:
-        LakeError: the lake cannot be read.
     """
     if is_url(lake):
         return {}
@@ -63,68 +54,11 @@ def _files(source: Path, known: Sequence[Entry]) -> list[Path]:
         sizes = {(str(file), file.stat().st_size) for file in files}
     except (TraceqlError, OSError):  # reported when the run is added
         return []
-    if len(files) < 2 or any(one.is_ok and sizes <= _sizes(one) for one in known):
-        return []
-    return files
-
-
-def _sizes(entry: Entry) -> set[tuple[str, int]]:
-    return {(one.path, one.size_bytes) for one in entry.inputs}
-
-
-@dataclass(frozen=True)
-class Work:
-    """How runs are added.
-
-    Attributes:
-        lake: absolute path or URL.
-        timeout_s: timeout of a task; by default by the size of what it reads.
-        trace_processor: a native trace_processor_shell to load with.
-        again: whether runs that the lake has are replaced.
-    """
-
-    lake: str
-    timeout_s: float | None
-    trace_processor: Path | None
-    again: bool
-
-    def reading(self, file: Path, resources: Resources, folder: Path) -> Task:
-        """Reads a file of a run into a folder."""
-        return self._task(
-            partial(
-                prefetch,
-                file,
-                folder,
-                trace_processor=self.trace_processor,
-                memory_bytes=resources.memory_bytes,
-                processes=resources.processors,
-            ),
-            file,
-            resources,
-        )
-
-    def adding(self, run: Path, resources: Resources, ahead: Path | None = None) -> Task:
-        """Adds a run, whose files may have been read into a folder."""
-        return self._task(
-            partial(
-                _add,
-                run,
-                self.lake,
-                jobs=resources.processors,
-                memory=resources.memory_bytes,
-                trace_processor=self.trace_processor,
-                ahead=ahead,
-                again=self.again,
-            ),
-            run,
-            resources,
-        )
-
-    def _task(
-        self, work: "partial[Added] | partial[None]", reads: Path, resources: Resources
-    ) -> Task:
-        timeout_s = self.timeout_s or timeout_of(resources.size_bytes)
-        return Task(work, reads, resources.memory_bytes, timeout_s)
+    is_known = any(
+        entry.is_ok and sizes <= {(one.path, one.size_bytes) for one in entry.inputs}
+        for entry in known
+    )
+    return [] if len(files) < 2 or is_known else files
 
 
 def _add(run: Path, lake: str, **options: object) -> Added:
@@ -157,9 +91,23 @@ def add_runs(
         OSError: the lake cannot be written.
     """
     paths = [*dict.fromkeys(path.absolute() for path in sources)]
-    work = Work(
-        absolute_uri(lake), timeout_s, trace_processor and trace_processor.absolute(), again=again
-    )
+    processor, uri = trace_processor and trace_processor.absolute(), absolute_uri(lake)
+
+    def task(work: Callable[[], object], reads: Path) -> Task:
+        needs = resources[reads]
+        limit_s = timeout_s or timeout_of(needs.size_bytes)
+        return Task(work, reads, needs.memory_bytes, limit_s)
+
+    def reading(file: Path, folder: Path) -> Task:
+        _, processes, memory = resources[file]
+        limits = {"memory_bytes": memory, "processes": processes}
+        return task(partial(prefetch, file, folder, trace_processor=processor, **limits), file)
+
+    def adding(run: _Run) -> Task:
+        _, jobs, memory = resources[run.path]
+        more = {"trace_processor": processor, "ahead": run.ahead, "again": again}
+        return task(partial(_add, run.path, uri, jobs=jobs, memory=memory, **more), run.path)
+
     with ExitStack() as stack, executor:  # tasks end before their folder is removed
         parts = part_files(paths, lake, again=again) if executor.parts_runs else {}
         resources = executor.resources(
@@ -169,21 +117,27 @@ def add_runs(
         ahead = stack.enter_context(store_at(lake).drafts()) if parts else None
         total, finished = sum(resources[path].size_bytes for path in paths), 0
         done(finished, total)
-        for run in _ended(executor, work, resources, _runs(paths, parts, ahead)):
+        runs = []
+        for number, path in enumerate(paths):
+            files = parts.get(path, ())
+            folder = ahead / str(number) if ahead and files else None
+            runs.append(_Run(path, files, folder, len(files)))
+        runs.sort(key=lambda one: -resources[one.path].size_bytes)
+        for run in _ended(executor, runs, reading, adding):
             finished += resources[run.path].size_bytes
             done(finished, total)
-            yield _added(run, lake)
+            if isinstance(run.error, TaskLost):
+                yield _lost(run.path, lake, run.error)
+            elif run.error:
+                raise run.error
+            else:
+                assert run.added
+                yield run.added
 
 
 @dataclass
 class _Run:
-    """A run in progress.
-
-    Attributes:
-        files: read by separate tasks.
-        ahead: the folder of their results.
-        unread: number of remaining files.
-    """
+    """A run in progress; `ahead` is the folder for results of files that separate tasks read."""
 
     path: Path
     files: Sequence[Path]
@@ -193,17 +147,11 @@ class _Run:
     error: Exception | None = None
 
 
-def _runs(
-    paths: Sequence[Path], parts: Mapping[Path, Sequence[Path]], ahead: Path | None
-) -> Iterator[_Run]:
-    for number, path in enumerate(paths):
-        files = parts.get(path, ())
-        folder = ahead / str(number) if ahead and files else None
-        yield _Run(path, files, folder, len(files))
-
-
 def _ended(
-    executor: Executor, work: Work, resources: Mapping[Path, Resources], runs: Iterator[_Run]
+    executor: Executor,
+    runs: Sequence[_Run],
+    reading: Callable[[Path, Path], Task],
+    adding: Callable[[_Run], Task],
 ) -> Iterator[_Run]:
     """The runs, each when it is done. The largest begins first, so that it does not end last."""
     tasks: dict[Task, _Run] = {}
@@ -212,13 +160,13 @@ def _ended(
         tasks[task] = run
         executor.start(task, first=first)
 
-    for run in sorted(runs, key=lambda one: -resources[one.path].size_bytes):
+    for run in runs:
         if run.ahead:
             run.ahead.mkdir()
             for file in run.files:
-                start(work.reading(file, resources[file], run.ahead), run)
+                start(reading(file, run.ahead), run)
         else:
-            start(work.adding(run.path, resources[run.path]), run)
+            start(adding(run), run)
     while tasks:
         ended = executor.next_result()
         run = tasks.pop(ended.task)
@@ -230,16 +178,7 @@ def _ended(
             continue
         run.unread -= 1  # also after an error, which the load repeats and reports
         if not run.unread:  # before other files, because results take disk space
-            start(work.adding(run.path, resources[run.path], run.ahead), run, first=True)
-
-
-def _added(run: _Run, lake: str) -> Added:
-    if isinstance(run.error, TaskLost):
-        return _lost(run.path, lake, run.error)
-    if run.error:
-        raise run.error
-    assert run.added
-    return run.added
+            start(adding(run), run, first=True)
 
 
 def _lost(source: Path, lake: str, error: TaskLost) -> Added:

@@ -23,6 +23,7 @@ from traceql.sql.definition import described
 from traceql.sql.execute import search_path
 from traceql.sql.query import LIMIT, Query, bound, catalog, queries_in, query_named
 from traceql.sql.registry import place_of
+from traceql.util.arrow_duckdb import create_table
 from traceql.util.resources import QUERIES
 from traceql.util.text import literal, suggestion
 
@@ -31,11 +32,7 @@ MAX_RUNS = 20  # of a group; exact intervals of more runs are slow
 
 
 def interval_places() -> pa.Table:
-    """The table interval_place: one row per number of runs of two groups.
-
-    Its column place is that, from 1, of the pairwise difference at which the interval of the
-    Hodges-Lehmann estimate begins; it ends as many places before the last one.
-    """
+    """The table interval_place, see `interval_place`: one row per number of runs of two groups."""
     counts = range(LEAST_RUNS, MAX_RUNS + 1)
     rows = [
         {"base_runs": base, "new_runs": new, "place": interval_place(base, new)}
@@ -125,9 +122,7 @@ class Lake(AbstractContextManager["Lake"]):
             QueryInvalid: with DuckDB's message in one line.
             RunNotFound: no run matches `where`.
         """
-        require_select(sql, what="a lake")
-        with self._one_line_errors():
-            self._prepare(self._chosen(where), sql)
+        with self._prepared(sql, where):
             return result(self._con, sql, parameters or {})
 
     def batches(
@@ -145,9 +140,7 @@ class Lake(AbstractContextManager["Lake"]):
                 batch is read.
             RunNotFound: no run matches `where`.
         """
-        require_select(sql, what="a lake")
-        with self._one_line_errors():
-            self._prepare(self._chosen(where), sql)
+        with self._prepared(sql, where):
             con = self._con.cursor()
             return RowStream(con, relation(con, sql, parameters or {}).to_arrow_reader(rows))
 
@@ -180,36 +173,36 @@ class Lake(AbstractContextManager["Lake"]):
     def _prepare(self, found: Sequence[Entry], sql: str) -> None:
         self._register_runs(found)
         if INTERVALS in sql:
-            self._register(INTERVALS, interval_places())
+            create_table(self._con, INTERVALS, interval_places())
         self._views.show_runs([one for one in found if one.is_ok], sql)
 
     def _of_each(self, query: Query, values: Mapping[str, Any], found: Sequence[Entry]) -> Result:
         loaded = [one for one in found if one.is_ok]
         if not loaded:
             raise RunNotFound("no run here was loaded; see traceql lake run fleet.runs")
-        tables = [self._of_one(query, dict(values), one) for one in loaded]
-        rows = pa.concat_tables(tables, promote_options="permissive")
+        tables = []
+        for entry in loaded:
+            self._views.show_run(entry, query.sql)
+            try:
+                rows = relation(self._all, query.sql, dict(values)).to_arrow_table()
+            except duckdb.Error as error:
+                raise QueryInvalid(f"{entry.run}: {without_statement(error)}") from None
+            tables.append(rows.add_column(0, RUN, pa.repeat(entry.run, len(rows))))
         chart = query.head.chart if len(loaded) == 1 else None
-        return Result(rows, chart)
-
-    def _of_one(self, query: Query, values: dict[str, Any], entry: Entry) -> pa.Table:
-        self._views.show_run(entry, query.sql)
-        try:
-            rows = relation(self._all, query.sql, values).to_arrow_table()
-        except duckdb.Error as error:
-            raise QueryInvalid(f"{entry.run}: {without_statement(error)}") from None
-        names = pa.array([entry.run], pa.string()).take(pa.array([0] * len(rows), pa.int64()))
-        return rows.add_column(0, RUN, names)
+        return Result(pa.concat_tables(tables, promote_options="permissive"), chart)
 
     def _register_runs(self, found: Sequence[Entry]) -> None:
-        self._register(RUNS_TABLE, runs_table(found))
+        create_table(self._con, RUNS_TABLE, runs_table(found))
         texts = {one.name: one.text for one in RUN_COLUMNS}
         self._con.execute(described("TABLE", RUNS_TABLE, RUNS_SUMMARY, texts))
 
-    def _register(self, name: str, rows: pa.Table) -> None:
-        self._con.register("rows_of_table", rows)
-        self._con.execute(f"CREATE OR REPLACE TABLE {name} AS FROM rows_of_table")
-        self._con.unregister("rows_of_table")
+    @contextmanager
+    def _prepared(self, sql: str, where: str | None) -> Iterator[None]:
+        """The tables that a statement of the user reads, and its errors in one line."""
+        require_select(sql, what="a lake")
+        with self._one_line_errors():
+            self._prepare(self._chosen(where), sql)
+            yield
 
     @contextmanager
     def _one_line_errors(self) -> Iterator[None]:
@@ -232,7 +225,6 @@ class Lake(AbstractContextManager["Lake"]):
 
 
 def fleet_queries() -> dict[str, Query]:
-    """The queries over all runs of a lake."""
     return queries_in(QUERIES / _FLEET)
 
 

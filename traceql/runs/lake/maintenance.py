@@ -3,9 +3,11 @@
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
+from typing import NamedTuple
 
 import duckdb
 
@@ -39,18 +41,6 @@ from traceql.util.process import memory_bytes, writer_settings
 from traceql.util.text import literal
 
 SHARED_LOCK = "shared"  # to write or remove files of several runs
-
-
-def orphans(store: Store, found: Sequence[Entry]) -> list[str]:
-    """The files that no run names and no process is writing."""
-    by_lock = _by_lock(_unnamed(store, found))
-    free = [names for lock, names in by_lock.items() if not store.is_locked(lock)]
-    return [name for names in free for name in names if store.is_settled(name)]
-
-
-def remove_orphans(store: Store) -> list[str]:
-    """Removes the files that no run names, after waiting for writers."""
-    return remove_unnamed(store, _unnamed(store, entries(store)))
 
 
 def remove_unnamed(store: Store, names: Iterable[str]) -> list[str]:
@@ -91,8 +81,7 @@ def _of_lock(store: Store, lock: str) -> Iterable[Entry]:
 def remove_runs(lake: str, runs: Sequence[str]) -> list[Entry]:
     """Removes runs by name; a compaction removes their rows from files of several runs.
 
-    Raises:
-        RunNotFound: one of them is not in the lake; then none is removed.
+    Raises RunNotFound if one of them is not in the lake; then none is removed.
     """
     store = store_at(lake)
     found = entries(store)
@@ -104,13 +93,10 @@ def remove_runs(lake: str, runs: Sequence[str]) -> list[Entry]:
     return chosen
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A problem of a lake, with its remedy.
+class Problem(NamedTuple):
+    """A problem with a file or run, and its remedy; a failed run is not a fault of the lake.
 
-    Attributes:
-        kind: missing, damaged, orphan, row or failed; a failed run is not a fault of the lake.
-        name: the file, or the failed run.
+    The kind is missing, damaged, orphan, row or failed.
     """
 
     kind: str
@@ -122,10 +108,7 @@ class Problem:
         return self.kind != "failed"
 
 
-@dataclass(frozen=True)
-class Checked:
-    """The result of a check."""
-
+class Checked(NamedTuple):
     runs: int
     files: int
     size_bytes: int
@@ -137,55 +120,44 @@ class Checked:
 
 
 def check_lake(lake: str, *, content: bool = True) -> Checked:
-    """Checks all files of a lake.
-
-    Args:
-        content: whether to compare the SHA-256 of each file, or only its size.
-
-    Raises:
-        LakeError: the folder is not a lake.
-    """
+    """Checks the SHA-256 of all files of a lake, or without `content` only their sizes."""
     store = store_at(lake)
     require_lake(store)
-    found, problems = _rows(store)
-    files = files_of(found)
-    problems += _of_files(store, found, content=content)
-    if not any(one.kind == "row" for one in problems):  # whose files seem to be orphans
+    found: list[Entry] = []
+    problems: list[Problem] = []
+    for name in row_names(store):
+        try:
+            found += filter(None, [read_row(store, name)])
+        except LakeError:
+            advice = f"remove {store.place}/{name} and add the run again"
+            problems.append(Problem("row", name, advice))
+    has_damaged_rows = bool(problems)  # whose files seem to be orphans
+    files, runs = files_of(found), defaultdict(list)
+    for entry in found:
+        for one in entry.tables.values():
+            runs[one.file].append(entry)
+    for name, one in sorted(files.items()):
+        size = store.size(name)
+        if size is None:
+            problems.append(Problem("missing", name, _again(store, runs[name])))
+        elif size != one.size_bytes or (content and store.sha256(name) != one.sha256):
+            problems.append(Problem("damaged", name, _again(store, runs[name])))
+    if not has_damaged_rows:
         remedy = f"traceql lake compact --lake {quote(store.place)} removes it"
-        problems += [Problem("orphan", name, remedy) for name in orphans(store, found)]
+        problems += [
+            Problem("orphan", name, remedy)
+            for lock, names in _by_lock(_unnamed(store, found)).items()
+            if not store.is_locked(lock)  # no process is writing it
+            for name in names
+            if store.is_settled(name)
+        ]
     problems += [
         Problem("failed", one.run, f"{one.error}; add it again, or traceql lake remove {one.run}")
         for one in found
         if not one.is_ok
     ]
-    size = sum(one.size_bytes for one in files.values())
-    return Checked(len(found), len(files), size, tuple(problems))
-
-
-def _rows(store: Store) -> tuple[list[Entry], list[Problem]]:
-    found, problems = [], []
-    for name in row_names(store):
-        try:
-            entry = read_row(store, name)
-        except LakeError:
-            advice = f"remove {store.place}/{name} and add the run again"
-            problems.append(Problem("row", name, advice))
-        else:
-            found += [entry] if entry else []
-    return found, problems
-
-
-def _of_files(store: Store, found: list[Entry], *, content: bool) -> Iterator[Problem]:
-    runs = defaultdict(list)
-    for entry in found:
-        for one in entry.tables.values():
-            runs[one.file].append(entry)
-    for name, one in sorted(files_of(found).items()):
-        size = store.size(name)
-        if size is None:
-            yield Problem("missing", name, _again(store, runs[name]))
-        elif size != one.size_bytes or (content and store.sha256(name) != one.sha256):
-            yield Problem("damaged", name, _again(store, runs[name]))
+    total = sum(one.size_bytes for one in files.values())
+    return Checked(len(found), len(files), total, tuple(problems))
 
 
 def _again(store: Store, found: list[Entry]) -> str:
@@ -200,8 +172,7 @@ _NAMED_EVERY_S = 60.0  # interval at which merged files are committed
 _MOST_BYTES = 256 * 2**20  # of the files that become one
 
 
-@dataclass(frozen=True)
-class Compacted:
+class Compacted(NamedTuple):
     """The number of files before and after a compaction, and of removed orphans."""
 
     before: int
@@ -219,7 +190,7 @@ def compact(lake: str, *, small_bytes: int = SMALL_BYTES) -> Compacted:
         OSError: the lake cannot be written.
     """
     store = store_at(lake)
-    swept = len(remove_orphans(store))
+    swept = len(remove_unnamed(store, _unnamed(store, entries(store))))  # waits for writers
     before = len(files_of(entries(store)))
     with (
         store.locked(SHARED_LOCK),
@@ -247,18 +218,14 @@ def compact(lake: str, *, small_bytes: int = SMALL_BYTES) -> Compacted:
 
 def _groups(table: str, found: Sequence[Entry], small_bytes: int) -> Iterator[list[Entry]]:
     """Runs whose files of a table become one, in the order of their names."""
-    small = [
-        one
-        for one in found
-        if one.is_ok
-        and one.layout == layout()
-        and table in one.tables
-        and one.tables[table].size_bytes < small_bytes
-    ]
     group: list[Entry] = []
     files: dict[str, int] = {}
-    for one in sorted(small, key=lambda entry: entry.run):
-        stored = one.tables[table]
+    for one in sorted(found, key=lambda entry: entry.run):
+        stored = one.tables.get(table)
+        if not stored or not one.is_ok or one.layout != layout():
+            continue
+        if stored.size_bytes >= small_bytes:
+            continue
         if sum(files.values()) >= _MOST_BYTES and stored.file not in files:
             yield group
             group, files = [], {}
@@ -274,12 +241,10 @@ def _is_worthwhile(
     files = {one.tables[table].file for one in group}
     if len(files) != 1:
         return bool(files)
-    ((name, rows),) = [(name, sum(one.tables[table].rows for one in group)) for name in files]
+    (name,), rows = files, sum(one.tables[table].rows for one in group)
     counted = "SELECT SUM(num_rows) FROM parquet_file_metadata($url)"
-    try:
+    with _damage_explained(store):
         return con.execute(counted, {"url": store.url(name)}).fetchall() != [(rows,)]
-    except duckdb.Error as error:
-        raise LakeError(f"{str(error).splitlines()[0]}; {_see_check(store)}") from None
 
 
 def _merged(
@@ -292,25 +257,26 @@ def _merged(
     """Puts one file with the rows of all these runs; returns the entry for each manifest row."""
     draft = drafts / _MERGED
     expected = {one.run: one.tables[table.name].rows for one in group}
-    try:
+    with _damage_explained(store):
         rows = of_runs(con, store, table, group)  # each run in its order
         con.execute(f"COPY ({rows}) TO {literal(draft)} (FORMAT parquet, COMPRESSION zstd)")
         counted = f"SELECT {RUN}, COUNT(*) FROM read_parquet({literal(draft)}) GROUP BY {RUN}"
         counts = dict(con.execute(counted).fetchall())
-    except duckdb.Error as error:
-        raise LakeError(f"{str(error).splitlines()[0]}; {_see_check(store)}") from None
-    if counts != expected:
-        raise LakeError(
-            f"files of table {table.name} have other rows than the manifest; {_see_check(store)}"
-        )
+        if counts != expected:
+            raise duckdb.Error(f"files of table {table.name} have other rows than the manifest")
     sha256, size = file_sha256(draft), draft.stat().st_size
     name = shared_name(table.name, sha256)
     store.put(draft, name)
     return {run: StoredFile(name, rows, size, sha256) for run, rows in counts.items()}
 
 
-def _see_check(store: Store) -> str:
-    return f"see traceql lake check --lake {store.place}"
+@contextmanager
+def _damage_explained(store: Store) -> Iterator[None]:
+    try:
+        yield
+    except duckdb.Error as error:
+        check = f"traceql lake check --lake {store.place}"
+        raise LakeError(f"{str(error).splitlines()[0]}; see {check}") from None
 
 
 def _rename_all(

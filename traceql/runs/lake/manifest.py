@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
+import msgspec
 import pyarrow as pa
 
 from traceql.errors import LakeError, RunNotFound
@@ -29,13 +29,7 @@ class Input:
 
 @dataclass(frozen=True)
 class StoredFile:
-    """The rows of a run in one table.
-
-    Attributes:
-        file: its name in the lake.
-        rows: number of rows of the run.
-        size_bytes, sha256: of the whole file.
-    """
+    """The file with the rows of a run in one table; size and SHA-256 are of the whole file."""
 
     file: str
     rows: int
@@ -121,27 +115,18 @@ def read_entry(store: Store, digest: str) -> Entry | None:
 
 
 def entries(store: Store) -> list[Entry]:
-    """All runs, in the order of their names.
-
-    Raises:
-        LakeError: this is not a lake, another version of traceql made it, or a row is damaged.
-    """
+    """All runs by name; raises LakeError if this is not a lake, of another version, or damaged."""
     require_lake(store)
     found = [read_row(store, name) for name in row_names(store)]
     return sorted((one for one in found if one), key=lambda one: one.run)
 
 
 def row_names(store: Store) -> list[str]:
-    """The manifest rows that there are."""
     return [name for name in store.names(MANIFEST) if name.endswith(".json")]
 
 
 def create_lake(store: Store) -> None:
-    """Makes a lake, unless it is one.
-
-    Raises:
-        LakeError: the folder has other files, or another version of traceql made the lake.
-    """
+    """Makes a lake, unless it is one; LakeError if the folder has other files."""
     if store.size(MARK) is None:
         if others := [name for name in store.names("") if not name.startswith(_OWN_NAMES)]:
             raise LakeError(f"{store.place} has other files ({others[0]}); name a new folder")
@@ -150,11 +135,7 @@ def create_lake(store: Store) -> None:
 
 
 def require_lake(store: Store) -> None:
-    """Requires a lake of a known format.
-
-    Raises:
-        LakeError: it is not.
-    """
+    """Raises LakeError unless it is a lake of a known format."""
     try:
         known = json.loads(store.read(MARK))["format"]
     except OSError:
@@ -178,47 +159,21 @@ def read_row(store: Store, name: str) -> Entry | None:
             raise LakeError(
                 f"{store.place}/{name} was written by a newer traceql; install that version"
             )
-        return Entry(
-            **_known(Entry, found)
-            | {
-                "about": About(**_tuples(_known(About, found["about"]))),
-                "inputs": tuple(Input(**_known(Input, one)) for one in found["inputs"]),
-                "tables": {
-                    table: StoredFile(**_known(StoredFile, one))
-                    for table, one in found["tables"].items()
-                },
-            }
-        )
+        return msgspec.convert(found, Entry)
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, msgspec.ValidationError):
         raise LakeError(
             f"{store.place}/{name} is damaged; remove it and add the run again"
         ) from None
 
 
-def _known(kind: type, found: Mapping[str, Any]) -> dict[str, Any]:
-    names = {one.name for one in fields(kind)}
-    return {name: value for name, value in found.items() if name in names}
-
-
-def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
-    }
-
-
 def files_of(found: Iterable[Entry]) -> dict[str, StoredFile]:
-    """All files that runs name, by name."""
     return {one.file: one for entry in found for one in entry.tables.values()}
 
 
 def named_run(found: Sequence[Entry], run: str) -> Entry:
-    """The run of a name.
-
-    Raises:
-        RunNotFound: there is none; the message suggests names that are close.
-    """
+    """The run of a name; raises RunNotFound, which suggests names that are close."""
     names = {one.run: one for one in found}
     if run in names:
         return names[run]
@@ -276,10 +231,9 @@ _SCHEMA = pa.schema([(one.name, _TYPES[one.type]) for one in COLUMNS])
 
 def runs_table(found: Sequence[Entry]) -> pa.Table:
     """One row per run."""
-    return pa.Table.from_pylist([_row(one) for one in found], _SCHEMA)
-
-
-def _row(one: Entry) -> dict[str, object]:
-    kernel = one.tables.get("kernel")
-    counted = {"kernels": kernel.rows if kernel else 0 if one.is_ok else None}
-    return {**vars(one), **vars(one.about), **counted, "size_bytes": one.size_bytes}
+    rows = []
+    for one in found:
+        kernel = one.tables.get("kernel")
+        counted = {"kernels": kernel.rows if kernel else 0 if one.is_ok else None}
+        rows.append({**vars(one), **vars(one.about), **counted, "size_bytes": one.size_bytes})
+    return pa.Table.from_pylist(rows, _SCHEMA)

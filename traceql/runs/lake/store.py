@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
 
 import duckdb
 
@@ -50,123 +49,43 @@ def lock_key_of_run(run: str) -> str:
 
 
 def run_folder(table: str, run: str) -> str:
-    """The folder of files with the rows of one run."""
     return f"{TABLE}{table}/{RUN}{run}"
 
 
 def own_name(table: str, run: str, sha256: str) -> str:
-    """The file with the rows of one run."""
     return f"{run_folder(table, run)}/{sha256[:_DIGEST_LETTERS]}.parquet"
 
 
 def shared_name(table: str, sha256: str) -> str:
-    """A file with the rows of several runs."""
     return f"{TABLE}{table}/{sha256[:_DIGEST_LETTERS]}.parquet"
-
-
-def is_shared(name: str) -> bool:
-    """Whether a file of a table has the rows of several runs."""
-    return f"/{RUN}" not in name
 
 
 def run_of(name: str) -> str | None:
     """The run whose rows a file has; None if it has those of several."""
-    return None if is_shared(name) else name.split("/")[1].removeprefix(RUN)
+    return name.split("/")[1].removeprefix(RUN) if f"/{RUN}" in name else None
 
 
-class Store(Protocol):
-    """The files of a lake.
-
-    Attributes:
-        place: path or URL of the lake, for messages.
-    """
-
-    place: str
-
-    def names(self, folder: str) -> list[str]:
-        """The files in a folder at any depth, sorted; none if there is no such folder."""
-        ...
-
-    def read(self, name: str) -> bytes:
-        """The bytes of a file.
-
-        Raises:
-            OSError: there is no such file, or it cannot be read.
-        """
-        ...
-
-    def size(self, name: str) -> int | None:
-        """The size of a file in bytes; None if there is none."""
-        ...
-
-    def sha256(self, name: str) -> str:
-        """The SHA-256 of a file, hexadecimal."""
-        ...
-
-    def put(self, draft: Path, name: str) -> None:
-        """Moves a complete local file into the lake, replacing a file of the same name."""
-        ...
-
-    def remove(self, name: str) -> None:
-        """Removes a file if it exists, and its folder if that is empty then."""
-        ...
-
-    def is_settled(self, name: str) -> bool:
-        """Whether no writer can be using a file that no run names, while its lock is held here."""
-        ...
-
-    def url(self, name: str) -> str:
-        """The path or URL of the file in SQL."""
-        ...
-
-    def drafts(self) -> AbstractContextManager[Path]:
-        """A temporary local folder for files to put."""
-        ...
-
-    def locked(self, key: str) -> AbstractContextManager[None]:
-        """Holds a lock between processes, and waits for it."""
-        ...
-
-    def is_locked(self, key: str) -> bool:
-        """Whether another process or thread holds the lock."""
-        ...
-
-    def connect(self, con: duckdb.DuckDBPyConnection) -> None:
-        """Lets a connection read the files of this lake."""
-        ...
-
-    def confine(self, con: duckdb.DuckDBPyConnection) -> None:
-        """Restricts a connection to the files of this lake, permanently."""
-        ...
-
-
-def put_bytes(store: Store, name: str, content: bytes) -> None:
-    """Puts a small file, replacing a file of the same name."""
-    with store.drafts() as folder:
-        draft = folder / "small"
-        draft.write_bytes(content)
-        store.put(draft, name)
-
-
-class LocalStore:
-    """See `Store`."""
+class Store:
+    """The files of a lake in a folder; `place` is its path or URL, for messages."""
 
     def __init__(self, folder: Path) -> None:
         self.place = str(folder)
         self._root = Path(os.path.realpath(folder))
 
     def names(self, folder: str) -> list[str]:
-        top = self._root / folder
+        """The files in a folder at any depth, sorted; none if there is no such folder."""
         return sorted(
             Path(at, file).relative_to(self._root).as_posix()
-            for at, _, files in os.walk(top)
+            for at, _, files in os.walk(self._root / folder)
             for file in files
         )
 
     def read(self, name: str) -> bytes:
+        """The bytes of a file; raises OSError."""
         return (self._root / name).read_bytes()
 
     def size(self, name: str) -> int | None:
+        """The size of a file in bytes; None if there is none."""
         try:
             return (self._root / name).stat().st_size
         except FileNotFoundError:
@@ -176,7 +95,7 @@ class LocalStore:
         return file_sha256(self._root / name)
 
     def put(self, draft: Path, name: str) -> None:
-        """Moves a complete file into the lake; it is durable before manifest rows name it."""
+        """Moves a complete local file into the lake; it is durable before manifest rows name it."""
         target = self._root / name
         _sync(draft)
         while True:
@@ -190,6 +109,7 @@ class LocalStore:
             _sync(target.parent)
 
     def remove(self, name: str) -> None:
+        """Removes a file if it exists, and its folder if that is empty then."""
         path = self._root / name
         path.unlink(missing_ok=True)
         if path.parent != self._root:
@@ -197,20 +117,24 @@ class LocalStore:
                 path.parent.rmdir()
 
     def is_settled(self, _name: str) -> bool:
+        """Whether no writer can be using a file that no run names, while its lock is held here."""
         return True  # a writer would hold the lock
 
     def url(self, name: str) -> str:
         return str(self._root / name)
 
     def drafts(self) -> AbstractContextManager[Path]:
+        """A temporary local folder for files to put."""
         self._root.mkdir(parents=True, exist_ok=True)
         return draft_folder(self._root)
 
     def locked(self, key: str) -> AbstractContextManager[None]:
+        """Holds a lock between processes, and waits for it."""
         (self._root / LOCKS).mkdir(parents=True, exist_ok=True)
         return locked(self._root / LOCKS / key)
 
     def is_locked(self, key: str) -> bool:
+        """Whether another process or thread holds the lock."""
         from filelock import FileLock, Timeout
 
         path = self._root / LOCKS / key
@@ -222,22 +146,28 @@ class LocalStore:
         except Timeout:
             return True
 
-    def connect(self, _con: duckdb.DuckDBPyConnection) -> None:
-        """Nothing to do for local files."""
+    def connect(self, con: duckdb.DuckDBPyConnection) -> None:
+        """Lets a connection read the files of this lake."""
 
     def confine(self, con: duckdb.DuckDBPyConnection) -> None:
-        _confine(con, f"{self._root}/")
+        """Restricts a connection to the files of this lake, permanently."""
+        self.connect(con)
+        folder = literal(f"{self.url('').rstrip('/')}/")
+        con.execute(f"SET allowed_directories = [{folder}]")
+        con.execute("SET enable_external_access = false")
+        con.execute("SET allowed_configs = ['search_path']")
+        con.execute("SET lock_configuration = true")
 
 
-def _confine(con: duckdb.DuckDBPyConnection, folder: str) -> None:
-    con.execute(f"SET allowed_directories = [{literal(folder)}]")
-    con.execute("SET enable_external_access = false")
-    con.execute("SET allowed_configs = ['search_path']")
-    con.execute("SET lock_configuration = true")
+def put_bytes(store: Store, name: str, content: bytes) -> None:
+    """Puts a small file, replacing a file of the same name."""
+    with store.drafts() as folder:
+        draft = folder / "small"
+        draft.write_bytes(content)
+        store.put(draft, name)
 
 
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a local file, hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -251,12 +181,11 @@ def _sync(path: Path) -> None:
 
 
 _SETTLED = timedelta(days=1)
-_BLOCK = 2**20
 _EXTRA = "pip install 'traceql[s3]' for s3://, or the package of fsspec for another protocol"
 
 
-class ObjectStore:
-    """See `Store`."""
+class ObjectStore(Store):
+    """The files of a lake at a URL; objects have no locks."""
 
     def __init__(self, url: str) -> None:
         self.place = url.rstrip("/")
@@ -266,11 +195,11 @@ class ObjectStore:
             self._files, root = url_to_fs(self.place, use_listings_cache=False)
         except (ImportError, ValueError) as error:
             raise LakeError(f"{url} needs a package: {_EXTRA} ({error})") from None
-        self._root = str(root).rstrip("/")
+        self._top = str(root).rstrip("/")
 
     def names(self, folder: str) -> list[str]:
         found = self._files.find(self._path(folder))
-        return sorted(str(one).removeprefix(f"{self._root}/") for one in found)
+        return sorted(str(one).removeprefix(f"{self._top}/") for one in found)
 
     def read(self, name: str) -> bytes:
         return bytes(self._files.cat_file(self._path(name)))
@@ -282,11 +211,8 @@ class ObjectStore:
             return None
 
     def sha256(self, name: str) -> str:
-        digest = hashlib.sha256()
         with self._files.open(self._path(name), "rb") as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
-        return digest.hexdigest()
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def put(self, draft: Path, name: str) -> None:
         self._files.put_file(str(draft), self._path(name))
@@ -320,25 +246,16 @@ class ObjectStore:
     def connect(self, con: duckdb.DuckDBPyConnection) -> None:
         con.register_filesystem(self._files)
 
-    def confine(self, con: duckdb.DuckDBPyConnection) -> None:
-        self.connect(con)
-        _confine(con, f"{self.url('').rstrip('/')}/")
-
     def _path(self, name: str) -> str:
-        return f"{self._root}/{name}".rstrip("/")
+        return f"{self._top}/{name}".rstrip("/")
 
 
 def store_at(lake: str | Path) -> Store:
-    """The storage of a lake in this folder or at this URL, which need not exist.
-
-    Raises:
-        LakeError: it is a URL, and a package that it needs is not installed.
-    """
-    return ObjectStore(str(lake)) if is_url(lake) else LocalStore(Path(lake))
+    """The storage of a lake in this folder or at this URL; LakeError if that needs a package."""
+    return ObjectStore(str(lake)) if is_url(lake) else Store(Path(lake))
 
 
 def is_url(lake: str | Path) -> bool:
-    """Whether a lake is not a folder."""
     return "://" in str(lake)
 
 

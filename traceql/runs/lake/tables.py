@@ -12,10 +12,10 @@ import pyarrow as pa
 from traceql.database.database import Database
 from traceql.database.tables import complete_database
 from traceql.errors import LakeError
-from traceql.runs.compare.profile import RESULTS, columns_of, profile_of, summary_of
 from traceql.runs.compare.setup import forbids, keeps_apart
+from traceql.runs.compare.sides import RESULTS, columns_of, profile_of, summary_of
 from traceql.runs.lake.manifest import About, Entry, StoredFile
-from traceql.runs.lake.store import Store, file_sha256, is_shared, own_name
+from traceql.runs.lake.store import Store, file_sha256, own_name, run_of
 from traceql.sql.definition import Definition, Schema, described
 from traceql.sql.execute import make_macros, search_path
 from traceql.sql.query import shipped_queries
@@ -26,7 +26,7 @@ from traceql.util.text import Column, comment_head, described_columns, literal, 
 
 FOLDER = Path(__file__).parent / "summaries"
 SUMMARIES = ("rank_summary", "step_summary", "role_summary")  # in the order of their needs
-PROFILE = "profile_"  # before the names of the tables of `traceql.runs.compare.profile`
+PROFILE = "profile_"  # before the names of the tables of a profile of `compare.sides`
 RUN = "run"  # the column of the name of the run
 RUN_TEXT = "Name of the run in the lake (lake_run.run)."
 # A column of that name in a table itself: the path of a run directory.
@@ -58,7 +58,6 @@ class StoredTable:
 
 @cache
 def stored_tables() -> Mapping[str, StoredTable]:
-    """All tables of a lake, by name."""
     found = [
         StoredTable(one.name, one.summary, one.columns)
         for one in definitions().values()
@@ -67,7 +66,10 @@ def stored_tables() -> Mapping[str, StoredTable]:
     for name, query in QUERIES.items():
         head = shipped_queries()[query].head
         found.append(StoredTable(name, head.summary, head.columns))
-    found += [_summary(FOLDER / f"{name}.sql") for name in SUMMARIES]
+    for name in SUMMARIES:
+        source = source_text(FOLDER / f"{name}.sql")
+        own = comment_head(name, source, ("column",))
+        found.append(StoredTable(name, own.summary, described_columns(name, own), source))
     found += [StoredTable(PROFILE + name, summary_of(name), columns_of(name)) for name in RESULTS]
     return {one.name: one for one in found}
 
@@ -85,14 +87,7 @@ def layout() -> str:
 
 @cache
 def macros() -> Mapping[str, Definition]:
-    """The macros that canned queries use, by name."""
     return {name: one for name, one in definitions().items() if one.kind.is_macro}
-
-
-def _summary(file: Path) -> StoredTable:
-    source = source_text(file)
-    head = comment_head(file.name, source, ("column",))
-    return StoredTable(file.stem, head.summary, described_columns(file.name, head), source)
 
 
 _ROW = "rowid"  # the position of a row, which a view has only for statements that use it
@@ -119,30 +114,25 @@ class Views:
         """Creates the tables that a statement names, with the rows of these runs, and macros."""
         words = _with_words_of_macros(sql)
         for table in _named(words, sql):
-            self._create(table, of_runs(self._con, self._store, table, found))
+            place = self._create(table, of_runs(self._con, self._store, table, found))
             if lists_tables(sql):
-                self._describe(table)
+                texts = zip(table.names, (one.text for one in table.columns), strict=True)
+                about = described("VIEW", place, table.summary, {RUN: RUN_TEXT, **dict(texts)})
+                self._con.execute(about)
         self._create_macros(words)
 
-    def _create(self, table: StoredTable, select: str) -> None:
-        self._con.execute(f"CREATE OR REPLACE VIEW {_place(table)} AS {select}")
-
-    def _describe(self, table: StoredTable) -> None:
-        texts = {name: one.text for one, name in zip(table.columns, table.names, strict=True)}
-        texts = {RUN: RUN_TEXT, **texts}
-        self._con.execute(described("VIEW", _place(table), table.summary, texts))
+    def _create(self, table: StoredTable, select: str) -> str:
+        """Creates the view of a table in the schema of a database; returns its name."""
+        known = definitions().get(table.name)
+        place = f'{known.schema if known else Schema.MAIN}."{table.name}"'
+        self._con.execute(f"CREATE OR REPLACE VIEW {place} AS {select}")
+        return place
 
     def _create_macros(self, words: Collection[str]) -> None:
         """Creates the macros that a statement calls; some of them read tables, which are there."""
         missing = macros().keys() & set(words) - self._macros
         make_macros(self._con, missing)
         self._macros |= missing
-
-
-def _place(table: StoredTable) -> str:
-    """The name of the view of a table, in the schema that the table has in a database."""
-    known = definitions().get(table.name)
-    return f'{known.schema if known else Schema.MAIN}."{table.name}"'
 
 
 def _with_words_of_macros(sql: str) -> set[str]:
@@ -173,19 +163,16 @@ def _of_run(
     words: Collection[str],
 ) -> str:
     stored = entry.tables.get(table.name)
+    own_names = [column.name for column in table.columns]
     if stored is None:
-        return _empty(table, [column.name for column in table.columns])
-    urls, shared = [store.url(stored.file)], is_shared(stored.file)
-    present = _present(con, urls, [entry])
-    columns = [
-        f'{_value(name, one.type, present)} AS "{one.name}"'
-        for one, name in zip(table.columns, table.names, strict=True)
-    ]
+        return f"SELECT {', '.join(_values(table, own_names, set()))} WHERE FALSE"
+    urls = [store.url(stored.file)]
+    columns = _values(table, own_names, _present(con, urls, [entry]))
     options = "hive_partitioning = false"
     if _ROW in words:
         columns.append(f"file_row_number AS {_ROW}")
         options += ", file_row_number = true"
-    where = f" WHERE {RUN} = {literal(entry.run)}" if shared else ""
+    where = "" if run_of(stored.file) else f" WHERE {RUN} = {literal(entry.run)}"
     return f"SELECT {', '.join(columns)} FROM read_parquet({_list(urls)}, {options}){where}"
 
 
@@ -193,21 +180,17 @@ def of_runs(
     con: duckdb.DuckDBPyConnection, store: Store, table: StoredTable, found: Sequence[Entry]
 ) -> str:
     """A SELECT of the rows of these runs: those of a file in the order of the file."""
-    having = [one for one in found if table.name in one.tables]
+    groups: dict[tuple[bool, bool], list[Entry]] = {}
+    for one in found:
+        if stored := one.tables.get(table.name):
+            key = run_of(stored.file) is None, one.layout != layout()
+            groups.setdefault(key, []).append(one)
     parts = [
         _select(con, store, table, part, shared=shared)
-        for shared in (False, True)
-        for current in (True, False)
-        if (
-            part := [
-                one
-                for one in having
-                if is_shared(one.tables[table.name].file) is shared
-                and (one.layout == layout()) is current
-            ]
-        )
+        for (shared, _), part in sorted(groups.items(), key=lambda group: group[0])
     ]
-    return " UNION ALL ".join(parts) or _empty(table, table.names, with_run=True)
+    empty = [f"CAST(NULL AS VARCHAR) AS {RUN}", *_values(table, table.names, set())]
+    return " UNION ALL ".join(parts) or f"SELECT {', '.join(empty)} WHERE FALSE"
 
 
 def _select(
@@ -220,50 +203,37 @@ def _select(
 ) -> str:
     urls = list(dict.fromkeys(store.url(one.tables[table.name].file) for one in found))
     present = _present(con, urls, found)
-    columns = [f"CAST({RUN} AS VARCHAR) AS {RUN}"]
-    columns += [
-        f'{_value(name, one.type, present)} AS "{name}"'
-        for one, name in zip(table.columns, table.names, strict=True)
-    ]
-    options = "union_by_name = " + ("false" if _is_current(found) else "true")
-    options += ", hive_partitioning = " + (
-        "false" if shared else "true, hive_types_autocast = false"
-    )
+    columns = [f"CAST({RUN} AS VARCHAR) AS {RUN}", *_values(table, table.names, present)]
+    options = f"union_by_name = {'false' if present is None else 'true'}, hive_partitioning = "
     where = ""
     if shared:
-        runs = ", ".join(literal(one.run) for one in found)
-        where = f" WHERE {RUN} IN ({runs})"
+        options += "false"
+        where = f" WHERE {RUN} IN ({', '.join(literal(one.run) for one in found)})"
+    else:
+        options += "true, hive_types_autocast = false"
     return f"SELECT {', '.join(columns)} FROM read_parquet({_list(urls)}, {options}){where}"
-
-
-def _is_current(found: Sequence[Entry]) -> bool:
-    return all(one.layout == layout() for one in found)
 
 
 def _present(
     con: duckdb.DuckDBPyConnection, urls: Sequence[str], found: Sequence[Entry]
 ) -> set[str] | None:
     """The columns that files of older versions have; None if they are those of this version."""
-    if _is_current(found):
+    if all(one.layout == layout() for one in found):
         return None
     options = "union_by_name = true, hive_partitioning = false"
     described = con.execute(f"DESCRIBE FROM read_parquet({_list(urls)}, {options})").fetchall()
     return {row[0] for row in described}
 
 
-def _value(column: str, kind: str, present: Collection[str] | None) -> str:
-    if present is None:
-        return f'CAST("{column}" AS {kind})'
-    return f'TRY_CAST("{column}" AS {kind})' if column in present else f"CAST(NULL AS {kind})"
-
-
-def _empty(table: StoredTable, names: Sequence[str], *, with_run: bool = False) -> str:
-    columns = [f"CAST(NULL AS VARCHAR) AS {RUN}"] if with_run else []
-    columns += [
-        f'CAST(NULL AS {one.type}) AS "{name}"'
-        for one, name in zip(table.columns, names, strict=True)
-    ]
-    return f"SELECT {', '.join(columns)} WHERE FALSE"
+def _values(table: StoredTable, aliases: Sequence[str], present: set[str] | None) -> list[str]:
+    """The columns of a table in the lake under other names; NULL for those that are not present."""
+    found = []
+    for one, name, alias in zip(table.columns, table.names, aliases, strict=True):
+        value = f'CAST("{name}" AS {one.type})'
+        if present is not None:
+            value = f"TRY_{value}" if name in present else f"CAST(NULL AS {one.type})"
+        found.append(f'{value} AS "{alias}"')
+    return found
 
 
 def _list(urls: Sequence[str]) -> str:
@@ -294,8 +264,8 @@ def write_run(
         computed = {name: trace.query(query).arrow() for name, query in QUERIES.items()}
     computed |= {PROFILE + name: rows for name, rows in profile.items()}
     try:
-        with complete_database(database) as file, duckdb.connect() as con:
-            con.execute(f"ATTACH {literal(file)} AS one_run (READ_ONLY)")
+        with complete_database(database) as complete, duckdb.connect() as con:
+            con.execute(f"ATTACH {literal(complete)} AS one_run (READ_ONLY)")
             con.execute(f"SET search_path = {literal(search_path('one_run'))}")
             drafted = {
                 one.name: draft
@@ -304,23 +274,25 @@ def write_run(
             }
     except duckdb.Error as error:
         raise LakeError(f"cannot write {store.place}: {str(error).splitlines()[0]}") from None
-    return about, {name: _put(store, name, run, *draft) for name, draft in drafted.items()}
+    files = {}
+    for name, (file, rows) in drafted.items():
+        sha256, size = file_sha256(file), file.stat().st_size
+        files[name] = StoredFile(own_name(name, run, sha256), rows, size, sha256)
+        store.put(file, files[name].file)
+    return about, files
 
 
 def _about(trace: Database, facts: pa.Table) -> About:
     (row,) = trace.select(_ABOUT).rows()
     lists = {name: tuple(row[name] or ()) for name in ("hosts", "gpus")}
-    return About(**{**row, **lists}, setup=_setup(facts))
-
-
-def _setup(facts: pa.Table) -> str:
-    """A digest that is equal for runs whose times can be compared."""
+    # Equal for runs whose times can be compared.
     known = sorted(
         (one["name"], one["value"])
         for one in facts.to_pylist()
         if forbids(one["name"]) or keeps_apart(one["name"])
     )
-    return hashlib.sha256(repr(known).encode()).hexdigest()[:8]
+    setup = hashlib.sha256(repr(known).encode()).hexdigest()[:8]
+    return About(**{**row, **lists}, setup=setup)
 
 
 def _draft(
@@ -345,10 +317,3 @@ def _draft(
         f"COPY ({select}) TO {literal(draft)} (FORMAT parquet, COMPRESSION zstd)"
     ).fetchall()
     return (draft, int(rows)) if rows else None
-
-
-def _put(store: Store, table: str, run: str, draft: Path, rows: int) -> StoredFile:
-    sha256, size = file_sha256(draft), draft.stat().st_size
-    name = own_name(table, run, sha256)
-    store.put(draft, name)
-    return StoredFile(name, rows, size, sha256)

@@ -1,5 +1,4 @@
 -- One row per thing that is known of the set-up of the run: what was run, with which software, on which hardware, and how it was recorded.
---
 -- @kind   result
 -- @column name   VARCHAR  Name of the fact, with dots between its parts, such as engine.max_num_seqs or version.vllm.
 -- @column value  VARCHAR  Its value; several in one text, sorted, with commas between them.

@@ -1,5 +1,4 @@
 -- One row per grain, stratum, role and kernel name: how often a typical unit runs the kernel, and for how long.
---
 -- @kind   result
 -- @column grain    VARCHAR  kv or rows (member.grain).
 -- @column stratum  VARCHAR  Name of the stratum.
@@ -20,10 +19,7 @@ WITH own AS (
     GROUP BY unit_step.unit_id, kernel.role, kernel.name
 )
 SELECT
-    member.grain,
-    member.stratum,
-    own.role,
-    own.name,
+    member.grain, member.stratum, own.role, own.name,
     SUM(own.kernels) / ANY_VALUE(stratum.typical) AS kernels,
     SUM(own.ns) / ANY_VALUE(stratum.typical) AS ns
 FROM own

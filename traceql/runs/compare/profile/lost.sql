@@ -1,5 +1,4 @@
 -- One row per grain, stratum, rank, part, root rank and cause: mean idle time and waiting of a typical unit, by what is to blame.
---
 -- @kind   result
 -- @column grain      VARCHAR  kv or rows (member.grain).
 -- @column stratum    VARCHAR  Name of the stratum.
@@ -9,11 +8,7 @@
 -- @column cause      VARCHAR  Cause (lost_time.cause).
 -- @column ns         DOUBLE   Time of a unit, ns; the idle time right before its GPU spans counts.
 SELECT
-    member.grain,
-    member.stratum,
-    lost_time.rank,
-    lost_time.part,
-    lost_time.root_rank,
+    member.grain, member.stratum, lost_time.rank, lost_time.part, lost_time.root_rank,
     lost_time.cause,
     SUM(lost_time.ns) / ANY_VALUE(stratum.typical) AS ns
 FROM lost_time

@@ -1,5 +1,4 @@
 -- One row per complete unit and grain: the stratum that it belongs to, whose units are compared with each other.
---
 -- @kind   step
 -- @column unit_id     BIGINT   Unit (unit.unit_id).
 -- @column grain       VARCHAR  kv: strata also tell the lengths of the KV cache apart; rows: they do not, for runs that do not know them. Without any such length there is no grain kv.
@@ -7,9 +6,7 @@
 -- @column is_typical  BOOLEAN  Whether it is one of the typical units of the stratum: the half in the middle, if they are sorted by their GPU spans.
 WITH named AS (
     SELECT
-        unit_id,
-        gpu_ns,
-        kv_from,
+        unit_id, gpu_ns, kv_from,
         phase || COALESCE(
             ', ' || CASE
                 WHEN rows_to = 1 THEN '1 row'
@@ -28,8 +25,7 @@ assigned AS (
     SELECT unit_id, gpu_ns, 'rows' AS grain, size AS stratum FROM named
     UNION ALL
     SELECT
-        unit_id,
-        gpu_ns,
+        unit_id, gpu_ns,
         'kv',
         size || COALESCE(format(', KV {:,} to {:,}', kv_from, 2 * kv_from - 1), '')
     FROM named
@@ -43,9 +39,7 @@ ordered AS (
     FROM assigned
 )
 SELECT
-    unit_id,
-    grain,
-    stratum,
+    unit_id, grain, stratum,
     4 * ABS(place - (units + 1) // 2) <= units AS is_typical
 FROM ordered
 ORDER BY grain, unit_id

@@ -45,8 +45,7 @@ WITH valued AS (
     GROUP BY unit_step.unit_id, lost_time.root_rank, lost_time.cause
     UNION ALL
     SELECT
-        unit_id,
-        role,
+        unit_id, role,
         'role',
         COALESCE(SUM(ns), 0),
         SUM(kernels)
@@ -68,10 +67,7 @@ WITH valued AS (
 ),
 grouped AS (
     SELECT
-        member.grain,
-        member.stratum,
-        valued.metric,
-        valued.kind,
+        member.grain, member.stratum, valued.metric, valued.kind,
         LIST(valued.ns) AS own,
         SUM(valued.ns) FILTER (member.is_typical) AS typical_ns,
         SUM(valued.kernels) FILTER (member.is_typical) AS typical_kernels
@@ -82,27 +78,21 @@ grouped AS (
 padded AS (
     SELECT
         grouped.* EXCLUDE (own),
-        stratum.units,
-        stratum.typical,
-        list_sort(list_resize(grouped.own, stratum.units, 0)) AS own
+        stratum.units, stratum.typical,
+        list_sort(list_resize(grouped.own, stratum.units, 0)) AS sorted,
+        sorted[(stratum.units + 1) // 2] AS median_ns
     FROM grouped
     INNER JOIN stratum ON grouped.grain = stratum.grain AND grouped.stratum = stratum.stratum
-),
-centred AS (
-    SELECT *, own[(units + 1) // 2] AS median_ns FROM padded
 )
 SELECT
-    grain,
-    stratum,
-    metric,
-    kind,
+    grain, stratum, metric, kind,
     CASE
         WHEN kind = 'whole' THEN CAST(median_ns AS DOUBLE)
         ELSE COALESCE(typical_ns, 0) / typical
     END AS ns,
     CASE
-        WHEN units >= 3 THEN CAST(list_sort([ABS(ns - median_ns) FOR ns IN own])[(units + 1) // 2] AS BIGINT)
+        WHEN units >= 3 THEN CAST(list_sort([ABS(ns - median_ns) FOR ns IN sorted])[(units + 1) // 2] AS BIGINT)
     END AS mad_ns,
     CASE WHEN kind = 'role' THEN COALESCE(typical_kernels, 0) / typical END AS kernels
-FROM centred
+FROM padded
 ORDER BY grain, stratum, kind, metric

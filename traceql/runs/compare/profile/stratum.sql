@@ -1,5 +1,4 @@
 -- One row per grain and stratum: how many units it has, and how large they are.
---
 -- @kind   result
 -- @column grain       VARCHAR  kv or rows (member.grain).
 -- @column stratum     VARCHAR  Name of the stratum.
@@ -13,8 +12,7 @@
 -- @column graph_mode  VARCHAR  How its units use CUDA graphs; several with a comma between them.
 -- @column gpu_ns      BIGINT   GPU spans of all its units, ns.
 SELECT
-    member.grain,
-    member.stratum,
+    member.grain, member.stratum,
     ANY_VALUE(unit.phase) AS phase,
     COUNT(*) AS units,
     COUNT(*) FILTER (member.is_typical) AS typical,

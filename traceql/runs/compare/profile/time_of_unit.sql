@@ -1,5 +1,4 @@
 -- One row per unit, lane, part, role, layer and cause: what the lane spent the GPU span of its step on.
---
 -- @kind   view
 -- @column unit_id  BIGINT   Unit (unit.unit_id).
 -- @column part     VARCHAR  As in step_time.
@@ -8,11 +7,8 @@
 -- @column cause    VARCHAR  As in step_time.
 -- @column ns       BIGINT   Time, ns.
 SELECT
-    unit_step.unit_id,
-    step_time.part,
+    unit_step.unit_id, step_time.part,
     CASE WHEN step_time.part NOT IN ('idle', 'other_step') THEN COALESCE(step_time.role, 'other') END AS role,
-    step_time.layer,
-    step_time.cause,
-    step_time.ns
+    step_time.layer, step_time.cause, step_time.ns
 FROM unit_step
 INNER JOIN step_time USING (step_id)

@@ -9,11 +9,7 @@
 -- @column cause    VARCHAR  Why the devices are idle; NULL in all other parts.
 -- @column ns       BIGINT   Time of all typical units, summed over lanes, ns.
 SELECT
-    member.grain,
-    member.stratum,
-    time_of_unit.part,
-    time_of_unit.role,
-    time_of_unit.cause,
+    member.grain, member.stratum, time_of_unit.part, time_of_unit.role, time_of_unit.cause,
     CAST(SUM(time_of_unit.ns) AS BIGINT) AS ns
 FROM member
 INNER JOIN time_of_unit USING (unit_id)

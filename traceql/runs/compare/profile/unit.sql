@@ -30,17 +30,14 @@ before AS (
 ),
 one_step AS (
     SELECT
-        step.step_id,
-        aligned_step.iteration,
+        step.step_id, aligned_step.iteration,
         COALESCE(layout.dp_rank, 0) AS replica,
         COALESCE(step.phase, 'unknown') AS phase,
         COALESCE(step_tokens.executed_tokens, step_tokens.tokens) AS rows_run,
         step_tokens.tokens,
         step_tokens.context_requests + step_tokens.generation_requests AS requests,
         step_tokens.context_kv_tokens + step_tokens.generation_kv_tokens AS kv_tokens,
-        step.graph_mode,
-        lane.lanes,
-        lane.gpu_ns,
+        step.graph_mode, lane.lanes, lane.gpu_ns,
         COALESCE(before.ns, 0) AS before_ns
     FROM lane
     INNER JOIN step ON lane.step_id = step.step_id
@@ -51,9 +48,7 @@ one_step AS (
 ),
 together AS (
     SELECT
-        iteration,
-        replica,
-        phase,
+        iteration, replica, phase,
         MAX(rows_run) AS rows_run,
         MAX(tokens) AS tokens,
         MAX(requests) AS requests,
@@ -78,10 +73,7 @@ SELECT
         END AS BIGINT
     ) AS rows_to,
     CAST(2 ** FLOOR(LOG2(kv_tokens / NULLIF(requests, 0))) AS BIGINT) AS kv_from,
-    tokens,
-    requests,
-    kv_tokens,
-    graph_mode,
+    tokens, requests, kv_tokens, graph_mode,
     CAST(lanes AS BIGINT) AS lanes,
     lanes = MAX(lanes) OVER () AS is_complete,
     CAST(gpu_ns AS BIGINT) AS gpu_ns,

@@ -13,9 +13,7 @@ WITH own AS (
     SELECT
         COALESCE(member.stratum, 'incomplete units') AS stratum,
         CASE WHEN member.stratum IS NOT NULL THEN unit.phase END AS phase,
-        time_of_unit.part,
-        time_of_unit.role,
-        time_of_unit.cause,
+        time_of_unit.part, time_of_unit.role, time_of_unit.cause,
         SUM(time_of_unit.ns) AS ns
     FROM time_of_unit
     INNER JOIN unit USING (unit_id)

@@ -40,17 +40,13 @@ found AS (
             WHEN 'idle' THEN 'idle.' || waterfall.cause
             ELSE COALESCE(fused.metric, waterfall.role)
         END AS metric,
-        waterfall.cause,
-        waterfall.base_ns,
-        waterfall.new_ns
+        waterfall.cause, waterfall.base_ns, waterfall.new_ns
     FROM waterfall
     LEFT JOIN fused ON waterfall.scope = fused.scope AND waterfall.role = fused.role
 ),
 summed AS (
     SELECT
-        scope,
-        kind,
-        metric,
+        scope, kind, metric,
         CASE
             WHEN kind IN ('waiting', 'copies', 'other steps') THEN kind
             WHEN kind = 'spread' THEN 'median less mean of the steps'
@@ -69,20 +65,10 @@ placed AS (
     FROM summed
 )
 SELECT
-    placed.scope,
-    placed.cause,
-    placed.kind,
-    placed.metric,
-    placed.base_ns,
-    placed.new_ns,
+    placed.scope, placed.cause, placed.kind, placed.metric, placed.base_ns, placed.new_ns,
     placed.new_ns - placed.base_ns AS delta_ns,
-    change.change_pct,
-    change.low_pct,
-    change.high_pct,
-    change.percent_of,
-    change.verdict,
-    change.base_kernels,
-    change.new_kernels
+    change.change_pct, change.low_pct, change.high_pct, change.percent_of, change.verdict,
+    change.base_kernels, change.new_kernels
 FROM placed
 LEFT JOIN change
     ON

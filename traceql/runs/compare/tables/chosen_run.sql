@@ -1,5 +1,4 @@
 -- One row per side and scope: the run whose step stands for the side, the one of median step time.
---
 -- @column side   VARCHAR  base or new.
 -- @column scope  VARCHAR  A phase, or all.
 -- @column run    BIGINT   The run; of two in the middle the one with the shorter step.

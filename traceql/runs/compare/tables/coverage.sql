@@ -21,21 +21,20 @@ in_strata AS (
     WHERE profile_stratum.grain = (SELECT grain FROM grain)
     GROUP BY profile_stratum.side
 ),
-reference AS (
+sized AS (
     SELECT
-        whole.side,
-        GREATEST(whole.ns, COALESCE(in_strata.compared_ns + in_strata.unmatched_ns, 0)) AS ns
+        whole.*,
+        COALESCE(in_strata.compared_ns, 0) AS compared_ns,
+        COALESCE(in_strata.unmatched_ns, 0) AS unmatched_ns,
+        GREATEST(whole.ns, in_strata.compared_ns + in_strata.unmatched_ns) AS reference_ns
     FROM whole
     LEFT JOIN in_strata USING (side)
 )
 SELECT
-    whole.side,
-    whole.runs,
-    whole.ns / whole.runs AS recorded_ns,
-    100.0 * COALESCE(in_strata.compared_ns, 0) / reference.ns AS compared_pct,
-    100.0 * COALESCE(in_strata.unmatched_ns, 0) / reference.ns AS unmatched_pct,
-    100.0 * GREATEST(0, 1 - COALESCE(in_strata.compared_ns + in_strata.unmatched_ns, 0) / reference.ns) AS outside_pct
-FROM whole
-LEFT JOIN in_strata USING (side)
-INNER JOIN reference USING (side)
-ORDER BY whole.side
+    side, runs,
+    ns / runs AS recorded_ns,
+    100.0 * compared_ns / reference_ns AS compared_pct,
+    100.0 * unmatched_ns / reference_ns AS unmatched_pct,
+    100.0 * GREATEST(0, 1 - (compared_ns + unmatched_ns) / reference_ns) AS outside_pct
+FROM sized
+ORDER BY side

@@ -12,9 +12,7 @@ WITH own AS (
     SELECT side, run, scope, layer, 'all', SUM(ns ORDER BY role) FROM layer_value GROUP BY side, run, scope, layer
 )
 SELECT
-    scope,
-    layer,
-    role,
+    scope, layer, role,
     COALESCE(median(ns) FILTER (side = 'base'), 0) AS base_ns,
     COALESCE(median(ns) FILTER (side = 'new'), 0) AS new_ns
 FROM own

@@ -11,13 +11,8 @@
 -- @column delta_ns   DOUBLE   new_ns - base_ns.
 WITH run_lost AS (
     SELECT
-        own.side,
-        own.run,
+        own.* EXCLUDE (grain, stratum, ns),
         weight.scope,
-        own.rank,
-        own.part,
-        own.root_rank,
-        own.cause,
         SUM(weight.steps * own.ns ORDER BY weight.stratum) AS ns
     FROM weight
     INNER JOIN profile_lost AS own USING (stratum)
@@ -32,34 +27,19 @@ side_runs AS (
 ),
 side_lost AS (
     SELECT
-        run_lost.side,
-        run_lost.scope,
-        run_lost.rank,
-        run_lost.part,
-        run_lost.root_rank,
-        run_lost.cause,
-        list_median(CAST(list_resize(LIST(run_lost.ns ORDER BY run_lost.run), ANY_VALUE(side_runs.runs), 0) AS DOUBLE[]))
+        run_lost.* EXCLUDE (run, ns),
+        list_median(CAST(list_resize(LIST(ns ORDER BY run), ANY_VALUE(side_runs.runs), 0) AS DOUBLE[]))
         / ANY_VALUE(scope_steps.steps) AS ns
     FROM run_lost
     INNER JOIN side_runs USING (side)
     INNER JOIN scope_steps USING (scope)
-    GROUP BY run_lost.side, run_lost.scope, run_lost.rank, run_lost.part, run_lost.root_rank, run_lost.cause
+    GROUP BY ALL
 )
 SELECT
-    COALESCE(base.scope, new.scope) AS scope,
-    COALESCE(base.rank, new.rank) AS rank,
-    COALESCE(base.part, new.part) AS part,
-    COALESCE(base.root_rank, new.root_rank) AS root_rank,
-    COALESCE(base.cause, new.cause) AS cause,
-    COALESCE(base.ns, 0) AS base_ns,
-    COALESCE(new.ns, 0) AS new_ns,
-    COALESCE(new.ns, 0) - COALESCE(base.ns, 0) AS delta_ns
-FROM (FROM side_lost WHERE side = 'base') AS base
-FULL JOIN (FROM side_lost WHERE side = 'new') AS new
-    ON
-        base.scope = new.scope
-        AND base.rank = new.rank
-        AND base.part = new.part
-        AND base.root_rank IS NOT DISTINCT FROM new.root_rank
-        AND base.cause = new.cause
+    scope, rank, part, root_rank, cause,
+    COALESCE(ANY_VALUE(ns) FILTER (side = 'base'), 0) AS base_ns,
+    COALESCE(ANY_VALUE(ns) FILTER (side = 'new'), 0) AS new_ns,
+    new_ns - base_ns AS delta_ns
+FROM side_lost
+GROUP BY ALL
 ORDER BY scope, ABS(delta_ns) DESC, rank, part, root_rank, cause

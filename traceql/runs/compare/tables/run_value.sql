@@ -15,21 +15,13 @@
 -- @column has_wait BOOLEAN  Whether 1% or more of it, in a run, is of operations whose waiting is unknown.
 WITH valued AS (
     SELECT
-        run_stratum.side,
-        run_stratum.run,
-        run_stratum.scope,
-        profile_metric.metric,
+        run_stratum.side, run_stratum.run, run_stratum.scope, profile_metric.metric,
         profile_metric.kind,
         SUM(run_stratum.steps * profile_metric.ns ORDER BY run_stratum.stratum) / ANY_VALUE(run_stratum.lane_steps) AS ns,
         SUM(run_stratum.steps * profile_metric.kernels ORDER BY run_stratum.stratum) / ANY_VALUE(run_stratum.lane_steps) AS kernels,
         SUM(run_stratum.steps * profile_metric.mad_ns) / ANY_VALUE(run_stratum.lane_steps) AS mad_ns
     FROM run_stratum
-    INNER JOIN profile_metric
-        ON
-            run_stratum.side = profile_metric.side
-            AND run_stratum.run = profile_metric.run
-            AND run_stratum.stratum = profile_metric.stratum
-            AND profile_metric.grain = (SELECT grain FROM grain)
+    INNER JOIN profile_metric USING (side, run, grain, stratum)
     GROUP BY run_stratum.side, run_stratum.run, run_stratum.scope, profile_metric.metric, profile_metric.kind
 ),
 untold AS (
@@ -39,9 +31,7 @@ untold AS (
 ),
 unmatched AS (
     SELECT
-        untold.scope,
-        untold.metric,
-        untold.kind,
+        untold.scope, untold.metric, untold.kind,
         BOOL_OR(untold.ns > 0.01 * valued.ns) AS has_wait
     FROM untold
     INNER JOIN valued USING (side, run, scope, metric, kind)
@@ -54,26 +44,12 @@ waiting AS (
     WHERE valued.kind = 'wait' AND unmatched.kind = 'role'
 )
 SELECT
-    valued.side,
-    valued.run,
-    valued.scope,
-    valued.metric,
-    valued.kind,
+    valued.side, valued.run, valued.scope, valued.metric, valued.kind,
     valued.ns + CASE WHEN valued.kind = 'role' THEN COALESCE(waiting.ns, 0) ELSE 0 END AS ns,
-    valued.kernels,
-    valued.mad_ns,
+    valued.kernels, valued.mad_ns,
     COALESCE(unmatched.has_wait, FALSE) AS has_wait
 FROM valued
-LEFT JOIN unmatched
-    ON
-        valued.scope = unmatched.scope
-        AND valued.metric = unmatched.metric
-        AND valued.kind = unmatched.kind
-LEFT JOIN waiting
-    ON
-        valued.side = waiting.side
-        AND valued.run = waiting.run
-        AND valued.scope = waiting.scope
-        AND valued.metric = waiting.metric
+LEFT JOIN unmatched USING (scope, metric, kind)
+LEFT JOIN waiting USING (side, run, scope, metric)
 WHERE valued.kind NOT IN ('wait', 'unmatched')
 ORDER BY ALL

@@ -1,5 +1,4 @@
 -- One row per scope: a phase whose steps are compared, or all of them.
---
 -- @column scope     VARCHAR  A phase, or all.
 -- @column position  BIGINT   Place by base's time in it, from 0; all comes last.
 WITH phase_time AS (

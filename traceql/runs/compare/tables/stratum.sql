@@ -14,57 +14,40 @@
 -- @column new_graphs     VARCHAR  The same of new.
 -- @column base_total_ns  DOUBLE   Mean time of all steps of a run of base, on one lane, ns.
 -- @column new_total_ns   DOUBLE   The same of new.
-WITH sized AS (
-    SELECT * FROM profile_stratum WHERE grain = (SELECT grain FROM grain)
-),
-side_size AS (
+WITH side_size AS (
     SELECT
-        side,
-        stratum,
+        side, stratum,
         ANY_VALUE(phase) AS phase,
         COUNT(*) AS runs,
         quantile_disc(units, 0.5) AS steps,
         SUM(tokens * units ORDER BY run) / SUM(units) AS tokens,
         STRING_AGG(DISTINCT graph_mode, ', ' ORDER BY graph_mode) AS graphs,
         SUM(gpu_ns / lanes ORDER BY run) AS total_ns
-    FROM sized
+    FROM profile_stratum
+    WHERE grain = (SELECT grain FROM grain)
     GROUP BY side, stratum
 ),
 side_runs AS (
-    SELECT side, COUNT(DISTINCT run) AS runs FROM profile_fact GROUP BY side
-),
-joined AS (
     SELECT
-        COALESCE(base.stratum, new.stratum) AS stratum,
-        COALESCE(base.phase, new.phase) AS phase,
-        COALESCE(base.runs, 0) AS base_runs,
-        COALESCE(new.runs, 0) AS new_runs,
-        base.steps AS base_steps,
-        new.steps AS new_steps,
-        base.tokens AS base_tokens,
-        new.tokens AS new_tokens,
-        base.graphs AS base_graphs,
-        new.graphs AS new_graphs,
-        base.total_ns AS base_total_ns,
-        new.total_ns AS new_total_ns
-    FROM (FROM side_size WHERE side = 'base') AS base
-    FULL JOIN (FROM side_size WHERE side = 'new') AS new USING (stratum)
+        COUNT(DISTINCT run) FILTER (side = 'base') AS base,
+        COUNT(DISTINCT run) FILTER (side = 'new') AS new
+    FROM profile_fact
 )
 SELECT
-    joined.stratum,
-    joined.phase,
-    joined.base_runs,
-    joined.new_runs,
-    joined.base_runs = base.runs AND joined.new_runs = new.runs AS is_compared,
-    joined.base_steps,
-    joined.new_steps,
-    joined.base_tokens,
-    joined.new_tokens,
-    joined.base_graphs,
-    joined.new_graphs,
-    joined.base_total_ns / base.runs AS base_total_ns,
-    joined.new_total_ns / new.runs AS new_total_ns
-FROM joined
-CROSS JOIN (FROM side_runs WHERE side = 'base') AS base
-CROSS JOIN (FROM side_runs WHERE side = 'new') AS new
-ORDER BY GREATEST(COALESCE(base_total_ns, 0), COALESCE(new_total_ns, 0)) DESC, joined.stratum
+    stratum,
+    ANY_VALUE(phase) AS phase,
+    COALESCE(ANY_VALUE(runs) FILTER (side = 'base'), 0) AS base_runs,
+    COALESCE(ANY_VALUE(runs) FILTER (side = 'new'), 0) AS new_runs,
+    base_runs = ANY_VALUE(side_runs.base) AND new_runs = ANY_VALUE(side_runs.new) AS is_compared,
+    ANY_VALUE(steps) FILTER (side = 'base') AS base_steps,
+    ANY_VALUE(steps) FILTER (side = 'new') AS new_steps,
+    ANY_VALUE(tokens) FILTER (side = 'base') AS base_tokens,
+    ANY_VALUE(tokens) FILTER (side = 'new') AS new_tokens,
+    ANY_VALUE(graphs) FILTER (side = 'base') AS base_graphs,
+    ANY_VALUE(graphs) FILTER (side = 'new') AS new_graphs,
+    ANY_VALUE(total_ns) FILTER (side = 'base') / ANY_VALUE(side_runs.base) AS base_total_ns,
+    ANY_VALUE(total_ns) FILTER (side = 'new') / ANY_VALUE(side_runs.new) AS new_total_ns
+FROM side_size
+CROSS JOIN side_runs
+GROUP BY stratum
+ORDER BY GREATEST(COALESCE(base_total_ns, 0), COALESCE(new_total_ns, 0)) DESC, stratum

@@ -12,12 +12,7 @@
 -- @column delta_ns  BIGINT   Time that the recording of new is longer, ns.
 WITH own AS (
     SELECT
-        total_run.side,
-        part.stratum,
-        part.phase,
-        part.part,
-        part.role,
-        part.cause,
+        total_run.side, part.stratum, part.phase, part.part, part.role, part.cause,
         part.ns AS lane_ns,
         total_run.lanes,
         SUM(part.ns) OVER (
@@ -29,12 +24,7 @@ WITH own AS (
 ),
 rounded AS (
     SELECT
-        side,
-        stratum,
-        phase,
-        part,
-        role,
-        cause,
+        * EXCLUDE (lane_ns, lanes, until_ns),
         CAST(
             (2 * until_ns + lanes) // (2 * lanes) - (2 * (until_ns - lane_ns) + lanes) // (2 * lanes) AS BIGINT
         ) AS ns
@@ -48,20 +38,13 @@ sized AS (
 ),
 joined AS (
     SELECT
-        COALESCE(base.stratum, new.stratum) AS stratum,
-        COALESCE(base.phase, new.phase) AS phase,
-        COALESCE(base.part, new.part) AS part,
-        COALESCE(base.role, new.role) AS role,
-        COALESCE(base.cause, new.cause) AS cause,
-        COALESCE(base.ns, 0) AS base_ns,
-        COALESCE(new.ns, 0) AS new_ns
-    FROM (FROM rounded WHERE side = 'base') AS base
-    FULL JOIN (FROM rounded WHERE side = 'new') AS new
-        ON
-            base.stratum = new.stratum
-            AND base.part = new.part
-            AND base.role IS NOT DISTINCT FROM new.role
-            AND base.cause IS NOT DISTINCT FROM new.cause
+        stratum,
+        ANY_VALUE(phase) AS phase,
+        part, role, cause,
+        COALESCE(ANY_VALUE(ns) FILTER (side = 'base'), 0) AS base_ns,
+        COALESCE(ANY_VALUE(ns) FILTER (side = 'new'), 0) AS new_ns
+    FROM rounded
+    GROUP BY stratum, part, role, cause
 ),
 split AS (
     SELECT
@@ -83,16 +66,13 @@ FROM split
 WHERE work_ns <> 0
 UNION ALL
 SELECT
-    stratum,
-    phase,
+    stratum, phase,
     CASE
         WHEN work_ns IS NOT NULL THEN 'speed'
         WHEN base_units IS NULL AND new_units IS NULL THEN 'outside'
         ELSE 'only one side'
     END,
-    part,
-    role,
-    cause,
+    part, role, cause,
     new_ns - base_ns - COALESCE(work_ns, 0)
 FROM split
 WHERE new_ns - base_ns - COALESCE(work_ns, 0) <> 0

@@ -1,5 +1,4 @@
 -- One row per side: the run whose recording stands for the side, the one of median length.
---
 -- @column side   VARCHAR  base or new.
 -- @column run    BIGINT   The run; of two in the middle the shorter one.
 -- @column lanes  BIGINT   Most lanes of a step: devices that the time is divided by.

@@ -12,20 +12,11 @@
 -- @column ns     BIGINT   Time, ns.
 WITH summed AS (
     SELECT
-        run_stratum.side,
-        run_stratum.scope,
-        own.part,
-        own.role,
-        own.cause,
+        run_stratum.side, run_stratum.scope, own.part, own.role, own.cause,
         SUM(run_stratum.steps / run_stratum.typical * own.ns ORDER BY run_stratum.stratum) / ANY_VALUE(run_stratum.lane_steps) AS ns
     FROM chosen_run
     INNER JOIN run_stratum USING (side, scope, run)
-    INNER JOIN profile_typical_part AS own
-        ON
-            run_stratum.side = own.side
-            AND run_stratum.run = own.run
-            AND run_stratum.stratum = own.stratum
-            AND own.grain = (SELECT grain FROM grain)
+    INNER JOIN profile_typical_part AS own USING (side, run, grain, stratum)
     GROUP BY run_stratum.side, run_stratum.scope, own.part, own.role, own.cause
 ),
 placed AS (
@@ -38,11 +29,7 @@ placed AS (
 ),
 rounded AS (
     SELECT
-        side,
-        scope,
-        part,
-        role,
-        cause,
+        * EXCLUDE (ns, until_ns),
         until_ns - LAG(until_ns, 1, 0) OVER (
             PARTITION BY side, scope ORDER BY part, role NULLS FIRST, cause NULLS FIRST
         ) AS ns

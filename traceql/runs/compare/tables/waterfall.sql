@@ -15,24 +15,18 @@ WITH unmatched AS (
 ),
 found AS (
     SELECT
-        typical.side,
-        typical.scope,
+        typical.side, typical.scope,
         CASE
             WHEN unmatched.scope IS NOT NULL AND starts_with(typical.part, 'exposed_') AND typical.part <> 'exposed_copy'
                 THEN 'exposed_comm'
             ELSE typical.part
         END AS part,
-        typical.role,
-        typical.cause,
-        typical.ns
+        typical.role, typical.cause, typical.ns
     FROM typical
     LEFT JOIN unmatched ON typical.scope = unmatched.scope AND typical.role = unmatched.role
 )
 SELECT
-    scope,
-    part,
-    role,
-    cause,
+    scope, part, role, cause,
     CAST(COALESCE(SUM(ns) FILTER (side = 'base'), 0) AS BIGINT) AS base_ns,
     CAST(COALESCE(SUM(ns) FILTER (side = 'new'), 0) AS BIGINT) AS new_ns,
     CAST(COALESCE(SUM(ns) FILTER (side = 'new'), 0) - COALESCE(SUM(ns) FILTER (side = 'base'), 0) AS BIGINT) AS delta_ns

@@ -1,5 +1,4 @@
 -- One row per experiment: its plan.
---
 -- @column experiment_id  BIGINT   Id of the experiment.
 -- @column name           VARCHAR  Name of its folder, or of its plan.
 -- @column question       VARCHAR  Question of the plan; NULL if it has none.

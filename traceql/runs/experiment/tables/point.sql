@@ -1,5 +1,4 @@
 -- One row per point: a combination of the grid, also if it was left out.
---
 -- @column point_id        BIGINT   Id of the point.
 -- @column experiment_id   BIGINT   Its experiment.
 -- @column path            VARCHAR  ENGINE/POINT: its folder below points/.

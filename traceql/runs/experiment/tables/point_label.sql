@@ -1,5 +1,4 @@
 -- One row per point: what tables and charts call it.
---
 -- @column point_id      BIGINT   Point.
 -- @column experiment    VARCHAR  Name of its experiment.
 -- @column title         VARCHAR  Point: "TP 2, batch 16, 1,024 in": the engine, and by what points that were to be run differ in load, prompt and output; its experiment comes first if another one has the same engine. NULL if it was left out.
@@ -45,9 +44,7 @@ titled AS (
     WHERE skipped_reason IS NULL
 )
 SELECT
-    named.point_id,
-    named.experiment,
-    titled.title,
+    named.point_id, named.experiment, titled.title,
     COALESCE(named.own || ': ', '') AS own,
     CASE
         WHEN named.own IS NULL AND named.model_of_several IS NULL THEN ''

@@ -17,9 +17,7 @@
 -- @column spread_pct    DOUBLE   From the lowest to the highest repeat, percent of the median; NULL of one repeat.
 WITH sorted AS (
     SELECT
-        measurement.point_id,
-        measurement.metric,
-        measurement.stat,
+        measurement.point_id, measurement.metric, measurement.stat,
         ANY_VALUE(measurement.unit) AS unit,
         COUNT(*) AS repeats,
         quantile_cont(measurement.value, 0.5) AS median,
@@ -30,12 +28,7 @@ WITH sorted AS (
     GROUP BY ALL
 )
 SELECT
-    sorted.point_id,
-    sorted.metric,
-    sorted.stat,
-    sorted.unit,
-    sorted.repeats,
-    sorted.median,
+    sorted.point_id, sorted.metric, sorted.stat, sorted.unit, sorted.repeats, sorted.median,
     CASE WHEN sorted.repeats > 1 THEN sorted.own[median_place.place] END AS low,
     CASE WHEN sorted.repeats > 1 THEN sorted.own[sorted.repeats + 1 - median_place.place] END AS high,
     CASE WHEN sorted.repeats > 1 THEN 100 * median_place.coverage END AS coverage_pct,

@@ -1,5 +1,4 @@
 -- One row per profiled point and rank of a pipeline: its bubble, from the query pp.bubble.
---
 -- @column point_id      BIGINT  Point.
 -- @column rank          BIGINT  Rank.
 -- @column pp_rank       BIGINT  Pipeline stage.

@@ -8,9 +8,7 @@
 -- @column tokens     DOUBLE   Mean number of tokens of such a step; NULL if unknown.
 -- @column share_pct  DOUBLE   What they take of the time of all steps of the phase, percent.
 SELECT
-    point_id,
-    phase,
-    stratum,
+    point_id, phase, stratum,
     units AS steps,
     tokens,
     100.0 * gpu_ns / NULLIF(SUM(gpu_ns) OVER (PARTITION BY point_id, phase), 0) AS share_pct

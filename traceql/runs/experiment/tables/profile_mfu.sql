@@ -1,5 +1,4 @@
 -- One row per profiled point and phase: model FLOPs and memory utilization, from the query model.mfu.
---
 -- @column point_id          BIGINT   Point.
 -- @column phase             VARCHAR  Phase, or all.
 -- @column mfu_pct           DOUBLE   Model FLOPs utilization, percent of the peak of the data sheet; NULL if unknown.

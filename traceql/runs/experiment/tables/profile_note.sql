@@ -1,5 +1,4 @@
 -- One row per profiled point: whether its traces were understood.
---
 -- @column point_id  BIGINT   Point.
 -- @column loaded    BOOLEAN  Whether its tables are in this database.
 -- @column reason    VARCHAR  Why not; NULL if they are.

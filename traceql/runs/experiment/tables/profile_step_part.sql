@@ -12,14 +12,9 @@
 -- @column cause     VARCHAR  Why the device is idle; NULL in all other parts.
 -- @column ns        DOUBLE   Time in a step of a rank, ns.
 SELECT
-    profile_stratum.point_id,
-    profile_stratum.grain,
-    profile_stratum.stratum,
-    profile_stratum.phase,
+    profile_stratum.point_id, profile_stratum.grain, profile_stratum.stratum, profile_stratum.phase,
     profile_stratum.units AS steps,
-    profile_typical_part.part,
-    profile_typical_part.role,
-    profile_typical_part.cause,
+    profile_typical_part.part, profile_typical_part.role, profile_typical_part.cause,
     profile_typical_part.ns / (profile_stratum.typical * profile_stratum.lanes) AS ns
 FROM profile_stratum
 INNER JOIN profile_typical_part USING (point_id, grain, stratum)

@@ -1,5 +1,4 @@
 -- One row per run of a series: how much of the time of its steps is in strata that are not compared.
---
 -- @column run           BIGINT  Number of the run.
 -- @column left_out_pct  DOUBLE  Share of the time of its steps, percent.
 SELECT

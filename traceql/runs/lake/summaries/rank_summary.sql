@@ -1,5 +1,4 @@
 -- One row per rank: its GPU and host, and how the time of its GPU is divided.
---
 -- @column rank                  BIGINT   Rank.
 -- @column host                  VARCHAR  Name of its host; NULL if unknown.
 -- @column gpu                   VARCHAR  Identifier of its GPU; NULL if unknown.
@@ -17,15 +16,13 @@
 -- @column idle_ns               BIGINT   Time in which nothing ran, ns.
 -- @column caused_wait_ns        BIGINT   Wait time of other ranks in operations for which this rank was the late one, ns.
 -- @column idle_host_ns          BIGINT   Part of idle_ns in which the host had launched nothing, ns.
-WITH member AS (
+WITH described AS (
     SELECT
         integer_at(one.value, '$.rank') AS rank,
-        COALESCE(text_at(one.value, '$.host'), text_at(run.document, '$.host.name')) AS host,
-        text_at(one.value, '$.device_uuid') AS gpu
+        ANY_VALUE(COALESCE(text_at(one.value, '$.host'), text_at(run.document, '$.host.name'))) AS host,
+        ANY_VALUE(text_at(one.value, '$.device_uuid')) AS gpu
     FROM run, json_each(run.document, '$.ranks') AS one
-),
-described AS (
-    SELECT rank, ANY_VALUE(host) AS host, ANY_VALUE(gpu) AS gpu FROM member GROUP BY rank
+    GROUP BY ALL
 ),
 counted AS (
     SELECT rank, COUNT(*) AS kernels, COUNT(DISTINCT step_id) AS steps FROM kernel GROUP BY rank
@@ -50,10 +47,7 @@ by_host AS (
     SELECT rank, SUM(dur) AS ns FROM gap WHERE cause IN ('host', 'sync') GROUP BY rank
 )
 SELECT
-    trace.rank,
-    described.host,
-    described.gpu,
-    trace.device_name,
+    trace.rank, described.host, described.gpu, trace.device_name,
     COALESCE(layout.pp_rank, 0) AS pp_rank,
     trace.path,
     COALESCE(counted.kernels, 0) AS kernels,

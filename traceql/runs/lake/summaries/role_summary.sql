@@ -25,8 +25,7 @@ WITH one_kernel AS (
 ),
 one_step AS (
     SELECT
-        step_id,
-        role,
+        step_id, role,
         COUNT(*) AS kernels,
         SUM(dur - wait_ns) AS ns,
         SUM(wait_ns) AS wait_ns,
@@ -40,10 +39,7 @@ sized AS (
     INNER JOIN step_summary USING (step_id)
 )
 SELECT
-    rank,
-    phase,
-    rows_to,
-    role,
+    rank, phase, rows_to, role,
     BOOL_OR(is_comm) AS is_comm,
     COUNT(*) AS steps,
     CAST(SUM(kernels) AS BIGINT) AS kernels,

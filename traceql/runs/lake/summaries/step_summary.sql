@@ -1,5 +1,4 @@
 -- One row per step with kernels: how long it took, and how many rows it ran.
---
 -- @column rank     BIGINT   Rank.
 -- @column step_id  BIGINT   Step (step.step_id).
 -- @column number   BIGINT   Position among the steps of its rank, from 0.
@@ -21,9 +20,7 @@ WITH parts AS (
 ),
 counted AS (
     SELECT
-        step.rank,
-        step.step_id,
-        step.number,
+        step.rank, step.step_id, step.number,
         COALESCE(step.phase, 'unknown') AS phase,
         COALESCE(step_tokens.executed_tokens, step_tokens.tokens) AS rows_run,
         step.gpu_ts AS ts,
@@ -33,10 +30,7 @@ counted AS (
     WHERE step.gpu_dur IS NOT NULL
 )
 SELECT
-    counted.rank,
-    counted.step_id,
-    counted.number,
-    counted.phase,
+    counted.rank, counted.step_id, counted.number, counted.phase,
     CAST(
         CASE
             WHEN counted.rows_run <= 2 THEN counted.rows_run
@@ -45,8 +39,7 @@ SELECT
             ELSE 2 ** CEIL(LOG2(counted.rows_run))
         END AS BIGINT
     ) AS rows_to,
-    counted.ts,
-    counted.gpu_ns,
+    counted.ts, counted.gpu_ns,
     CAST(COALESCE(parts.wait_ns, 0) AS BIGINT) AS wait_ns,
     CAST(COALESCE(parts.idle_ns, 0) AS BIGINT) AS idle_ns,
     CAST(COALESCE(parts.host_ns, 0) AS BIGINT) AS host_ns

@@ -5,28 +5,25 @@ import signal
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread, current_thread, main_thread
 from time import monotonic
-from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from traceql.errors import TraceqlError, reason
-from traceql.runs.lake.executor.task import (
+from traceql.runs.lake.executor import (
     Attempt,
-    Queued,
+    Executor,
     Resources,
     Task,
     TaskLost,
     TaskResult,
     bytes_at,
     memory_of,
+    outcome,
     too_slow,
-)
-from traceql.runs.lake.executor.task import (
-    outcome as run_outcome,
 )
 from traceql.util.resources import __version__
 from traceql.util.units import SIZE
@@ -38,45 +35,29 @@ _LOOK_S = 60.0
 
 @dataclass(frozen=True)
 class Machine:
-    """A node of the cluster.
-
-    Attributes:
-        node_id: of Ray.
-        sizes: approximate unpacked size of the files at each path that it has.
-    """
+    """A node of the cluster, and the approximate unpacked size of the files at each path it has."""
 
     node_id: str
     sizes: Mapping[Path, int]
 
 
 def joined(address: str) -> Any:
-    """The module ray, after this process has joined the cluster at an address.
-
-    Raises:
-        TraceqlError: ray is not installed, or no cluster answers.
-    """
+    """The module ray, after this process has joined a cluster; TraceqlError if it cannot."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
     except ImportError:
         raise TraceqlError("ray is not installed; run pip install 'traceql[ray]'") from None
-    with _handlers_kept():
-        failure = _failure_to_join(ray, address)
+    kept = signal.getsignal(signal.SIGTERM)  # that of Ray prints a stack and exits
+    failure = _failure_to_join(ray, address)
+    if current_thread() is main_thread():
+        signal.signal(signal.SIGTERM, kept)
     if failure:
         raise TraceqlError(
             f"no Ray cluster answers at {address}: {failure}; run this on one of its machines, "
             "with the HOST:PORT of ray start, and with its token if it has one"
         )
     return ray
-
-
-@contextmanager
-def _handlers_kept() -> Iterator[None]:
-    """Keeps the handler of SIGTERM; that of Ray prints a stack and exits."""
-    kept = signal.getsignal(signal.SIGTERM)
-    yield
-    if current_thread() is main_thread():
-        signal.signal(signal.SIGTERM, kept)
 
 
 def _failure_to_join(ray: Any, address: str) -> str | None:
@@ -107,16 +88,11 @@ def _require_port(address: str) -> None:
 
 
 def alive_nodes(ray: Any) -> set[str]:
-    """The identifiers of the machines that are alive."""
     return {one["NodeID"] for one in _alive(ray)}
 
 
 def machines(ray: Any, paths: Sequence[Path]) -> list[Machine]:
-    """The responding machines, and which of these paths they have.
-
-    Raises:
-        TraceqlError: one of them has another version of traceql.
-    """
+    """The responding machines, and which of these paths they have; all need this version."""
     look = ray.remote(max_retries=0, num_cpus=0)(_look)
     looking = {
         look.options(scheduling_strategy=on_machine(ray, one["NodeID"])).remote(paths): one
@@ -148,7 +124,6 @@ def cannot_run(failure: Exception) -> TraceqlError:
 
 
 def on_machine(ray: Any, node_id: str) -> Any:
-    """The Ray strategy for a task on one machine."""
     strategies = ray.util.scheduling_strategies
     return strategies.NodeAffinitySchedulingStrategy(node_id, soft=False)
 
@@ -166,14 +141,13 @@ def _look(paths: Sequence[Path]) -> tuple[str, dict[Path, int]]:
     return __version__, found
 
 
-_ATTEMPTS = 3
 _WAIT_S = 600.0  # until a machine starts a task
 _LOOK_AGAIN_S = 1.0
 _ANSWER_S = 60.0  # to receive the result of a task
 _SILENT_S = 10.0  # without the head of the cluster; after 60 s, Ray ends this process
 
 
-class OnRay(Queued):
+class OnRay(Executor):
     """Runs each task on a machine that has the path it reads.
 
     A task whose process or machine died is repeated, if necessary elsewhere. A task fails if no
@@ -189,9 +163,10 @@ class OnRay(Queued):
     """
 
     parts_runs = True
+    attempts = 3
 
     def __init__(self, address: str, jobs: int | None = None, wait_s: float | None = None) -> None:
-        super().__init__(_ATTEMPTS)
+        super().__init__()
         self._ray = joined(address)
         self._run = self._ray.remote(max_retries=0, num_cpus=1, num_returns="streaming")(_run)
         processors = sum(one["Resources"].get("CPU", 0) for one in _alive(self._ray))
@@ -220,12 +195,7 @@ class OnRay(Queued):
             found[path] = Resources(sizes[0], 1, min(most, memory_of(sizes[0])))
         return found
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for submitted in self._running:
             self._cancel(submitted)
         self._ray.shutdown()
@@ -283,16 +253,16 @@ class OnRay(Queued):
         self._moved = monotonic()
         attempt = one.attempt
         try:
-            outcome = self._ray.get(next(submitted), timeout=_ANSWER_S)
+            found = self._ray.get(next(submitted), timeout=_ANSWER_S)
         except self._ray.exceptions.RayTaskError as failure:
             return TaskResult(attempt.task, error=cannot_run(failure))
         except self._ray.exceptions.RayError as failure:
             times = f"was lost {attempt.number} times"
             return self._lost(attempt, f"its task {times}: {self._why(failure)}")
-        if outcome is None:
-            self._running[submitted] = replace(one, since=monotonic(), has_begun=True)
+        if found is None:
+            self._running[submitted] = one._replace(since=monotonic(), has_begun=True)
             return None
-        return TaskResult(attempt.task, *outcome)
+        return TaskResult(attempt.task, *found)
 
     def _why(self, failure: Exception) -> str:
         known = self._ray.exceptions
@@ -320,15 +290,8 @@ class OnRay(Queued):
         )
 
 
-@dataclass(frozen=True)
-class _Running:
-    """A task that was submitted.
-
-    Attributes:
-        since: when it was submitted, or began; s.
-        node: the required machine; None for any.
-        has_begun: whether it runs, rather than waits for a machine.
-    """
+class _Running(NamedTuple):
+    """A submitted task: since when it waits or runs, s, and the machine that it requires."""
 
     attempt: Attempt
     since: float
@@ -339,4 +302,4 @@ class _Running:
 def _run(work: Callable[[], Any]) -> Iterator[tuple[Any, Exception | None] | None]:
     """Yields None when it begins, to separate waiting from running, and then the outcome."""
     yield None
-    yield run_outcome(work)
+    yield outcome(work)

@@ -1,1 +1,0 @@
-"""Runs tasks somewhere: in processes of this machine, or on the machines of a Ray cluster."""
