@@ -14,7 +14,7 @@ from traceql.readers.activities import activity_table, is_on_gpu
 from traceql.readers.arguments import Texts, decoded, int64_column, text_column
 from traceql.readers.coded import DistinctValues, Recoding, concatenated, distinct_rows
 from traceql.readers.dialects.pytorch.vocabulary import Argument
-from traceql.readers.flows import EndKind, Flows
+from traceql.readers.flows import Flows
 from traceql.readers.formats.kineto.kineto_json import ABSENT, Batch, Event, Raw, event_in
 from traceql.readers.formats.kineto.scanner import (
     Scanned,
@@ -151,7 +151,7 @@ class FlowEnds:
 
     def add(self, events: Sequence[Event]) -> None:
         """Appends ends; ids are equal if their text in the file is equal."""
-        self._kind.append(self._kind_codes(events))
+        self._kind.append(self._kinds.of([(e.ph, e.name, e.cat, e.bp) for e in events]))
         self._id.append(self._ids.of([bytes(e.id or _ZERO_TEXT) for e in events]))
         self._ts.append(times(events))
         self._place.append(self._places.of([(e.pid, e.tid) for e in events]))
@@ -167,14 +167,6 @@ class FlowEnds:
         self._id.append(self._ids.of(ends.id))
         self._ts.append(ends.ts)
         self._place.append(self._scanned_places.of(ends.place.values, ends.place.codes))
-
-    def _kind_codes(self, events: Sequence[Event]) -> Int64s:
-        phases, names = {e.ph for e in events}, {e.name for e in events}
-        cats, bindings = {e.cat for e in events}, {e.bp for e in events}
-        if len(phases) == len(names) == len(cats) == len(bindings) == 1:  # the usual case
-            kind = (phases.pop(), names.pop(), cats.pop(), bindings.pop())
-            return np.full(len(events), self._kinds[kind])
-        return self._kinds.of([(e.ph, e.name, e.cat, e.bp) for e in events])
 
     def table(self, families: DistinctValues, places: DistinctValues) -> pa.Table:
         """The ends in the order of the file, with the columns of `END`.
@@ -202,24 +194,19 @@ class FlowEnds:
         """All flows that begin; the profiler also writes ends of flows without a begin."""
         kinds, kind = list(self._kinds), concatenated(self._kind)
         phase = np.array([FLOW_ENDS.index(phase) for phase, *_ in kinds], np.int64)[kind]
-        number = _flow_numbers(kinds, kind, concatenated(self._id))
+        # A flow is identified by name, category and id.
+        families = DistinctValues()
+        family = families.of([(name, cat) for _, name, cat, _ in kinds])
+        number = concatenated(self._id)
+        if len(families) > 1:  # dense numbers, because arrays are as long as the largest number
+            key = number * len(families) + family[kind]
+            number = np.unique(key, return_inverse=True)[1]
         begun = np.isin(number, number[phase == 0])
         order = np.argsort(phase, kind="stable")
         kept = order[begun[order]]
         track = self._tracks.numbered(list(self._places), concatenated(self._place)[kept])
         ends = point_timeline(concatenated(self._ts)[kept], track, slices)
         return Flows(ends, kinds, kind[kept], number[kept])
-
-
-def _flow_numbers(kinds: Sequence[EndKind], kind: Int64s, ids: Int64s) -> Int64s:
-    """The number of the flow of each end; a flow is identified by name, category and id."""
-    families = DistinctValues()
-    family = families.of([(name, cat) for _, name, cat, _ in kinds])
-    if len(families) <= 1:
-        return ids
-    # Dense numbers, because arrays are as long as the largest number.
-    place: Int64s = np.unique(ids * len(families) + family[kind], return_inverse=True)[1]
-    return place
 
 
 class Gathered:
@@ -256,10 +243,8 @@ class Gathered:
             self._add([event_in(text) for text in batch.others])
 
     def _add(self, events: Sequence[Event]) -> None:
-        complete: list[Event] = []  # most events
-        others: list[Event] = []
-        for event in events:
-            (complete if event.ph == COMPLETE else others).append(event)
+        complete = [event for event in events if event.ph == COMPLETE]  # most events
+        others = [event for event in events if event.ph != COMPLETE]
         points = [event for event in others if event.ph in INSTANTS]
         ends = [event for event in others if event.ph in FLOW_ENDS]
         if points:  # tracks are numbered in the order of the file, independently of batches

@@ -34,7 +34,16 @@ def repaired_json(text: bytes) -> bytes:
     """`text` with non-finite numbers in quotes and lone surrogates escaped."""
     if b"\\u" in text:
         text = _ESCAPES.sub(lambda found: b"\\\\" + found[1] if found[1] else found[0], text)
-    return _quote_non_finite(text)
+    parts: list[bytes] = []
+    end, in_string = 0, False
+    for found in _NON_FINITE.finditer(text):
+        between = text[end : found.start()]
+        # An odd number of quotes opens or closes a string.
+        tokens = _QUOTE_OR_ESCAPE.findall(between) if b"\\" in between else between
+        in_string ^= tokens.count(b'"') % 2 == 1
+        parts += [between, found[0] if in_string else b'"%s"' % found[0]]
+        end = found.end()
+    return b"".join([*parts, text[end:]])
 
 
 def valid_utf8(text: bytes) -> bytes:
@@ -55,28 +64,6 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(_ESCAPED, _escape)
-
-
-def _quote_non_finite(text: bytes) -> bytes:
-    """Puts each bare NaN or Infinity in quotes, except inside strings.
-
-    A position is inside a string if an odd number of quotes precedes it.
-    """
-    parts: list[bytes] = []
-    end, in_string = 0, False
-    for found in _NON_FINITE.finditer(text):
-        between = text[end : found.start()]
-        in_string ^= _quotes(between) % 2 == 1
-        parts += [between, found[0] if in_string else b'"%s"' % found[0]]
-        end = found.end()
-    return b"".join([*parts, text[end:]])
-
-
-def _quotes(text: bytes) -> int:
-    """The number of quotes that open or close a string."""
-    if b"\\" not in text:
-        return text.count(b'"')
-    return sum(token == b'"' for token in _QUOTE_OR_ESCAPE.findall(text))
 
 
 Raw = msgspec.Raw

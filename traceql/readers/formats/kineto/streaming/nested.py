@@ -85,6 +85,7 @@ _ARROWS = f"""
         (CASE WHEN since.ts <= target.ts THEN target ELSE since END).slice AS slice_in
     FROM passed
     WHERE phase <> {_BEGINS}
+    ORDER BY ALL
 """
 
 
