@@ -9,7 +9,7 @@ import traces
 from command_line import refusal
 
 from traceql.database.loading import load
-from traceql.errors import DatabaseError, TraceqlError
+from traceql.errors import DatabaseError
 from traceql.readers.packing import Packing
 from traceql.readers.read_mode import ReadMode, is_streamed
 from traceql.util import process
@@ -40,38 +40,29 @@ def test_large_json_is_streamed(tmp_path: Path) -> None:
     assert not is_streamed(ReadMode.PERFETTO, packed, FROM)
 
 
-def test_room_for_a_large_load_is_told_and_required(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_room_for_a_large_load_alone_is_reported_and_required(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = of_size(tmp_path / "x.json", 10 << 30)
-    told: list[tuple[str, int, int]] = []
+    reported: list[tuple[str, int, int]] = []
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 40 << 30))
-    load.require_disk_space([large], tmp_path, lambda *what: told.append(what))
-    assert [(what, free) for what, _, free in told] == [("disk", 40 << 30)]
-    assert told[0][1] > 10 << 30
+    load.require_disk_space([large], tmp_path, lambda *what: reported.append(what))
+    ((what, needed, free),) = reported
+    assert (what, needed > 10 << 30, free) == ("disk", True, 40 << 30)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 1))
+    load.require_disk_space([trace], tmp_path, lambda *_: pytest.fail("reported"))
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 9 << 30))
     with pytest.raises(DatabaseError, match=r"needs about .* GiB of disk .*, where 9.0 GiB are"):
         load.require_disk_space([large], tmp_path, lambda *_: None)
 
 
-def test_room_for_a_small_load_is_not_told(
-    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 1))
-    load.require_disk_space([trace], tmp_path, lambda *_: pytest.fail("told"))
-
-
-@pytest.mark.parametrize(
-    ("given", "size"),
-    [("4GB", 4 * 10**9), ("512MiB", 512 << 20), ("2g", 2 * 10**9), ("1.5 GiB", 3 << 29)],
-)
-def test_sizes_of_memory(given: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sizes_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "machine_bytes", lambda: 8 * 10**9)
-    assert memory_bytes(given) == size
-    assert memory_bytes("99999999999TB") == 8 * 10**9  # no more than there is
+    sizes = {"4GB": 4 * 10**9, "2g": 2 * 10**9, "1.5 GiB": 3 << 29, "9999999TB": 8 * 10**9}
+    assert {given: memory_bytes(given) for given in sizes} == sizes  # no more than there is
 
 
-@pytest.mark.parametrize("given", ["", "4 apples", "GB", "-1GB", "100MB", "0"])
+@pytest.mark.parametrize("given", ["", "4 apples", "-1GB", "100MB"])
 def test_what_is_no_size_of_memory_is_refused_in_one_line(
     given: str, trace: Path, tmp_path: Path
 ) -> None:
@@ -90,11 +81,6 @@ def test_a_container_limits_the_usual_memory(
     assert memory_bytes(None) >= whole
     monkeypatch.setattr(process, "_GROUP_LIMITS", (str(tmp_path / "limit"),))
     assert memory_bytes(None) == 1 << 29
-
-
-def test_no_reader_of_that_name(trace: Path, tmp_path: Path) -> None:
-    with pytest.raises(TraceqlError, match=r"no reader 'fast' \(there is: auto"):
-        load.load(trace, tmp_path / "x.duckdb", reader="fast")
 
 
 @pytest.mark.slow

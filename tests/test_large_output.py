@@ -18,8 +18,7 @@ _WITH_PEAK = (
     "import atexit, resource, sys; usage = resource.getrusage; atexit.register(lambda: print("
     f"usage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)); {PROGRAM}"
 )
-_BUT_CSV = ("table", "json", "parquet")
-_FORMATS = ("csv", *_BUT_CSV)
+_FORMATS = ("csv", "table", "json", "parquet")
 
 
 @pytest.fixture(scope="module")
@@ -45,18 +44,10 @@ def test_batches_make_one_document(database: Path) -> None:
     assert output("sql", database, statement, "--format", "csv") == f"n,l,t\n{as_csv}"
 
 
-def test_no_rows_are_an_empty_list_and_a_header(database: Path) -> None:
-    statement = "SELECT 1 AS a, 2 AS b WHERE FALSE"
-    assert output("sql", database, statement, "--format", "json") == "[]\n"
-    assert output("sql", database, statement, "--format", "csv") == "a,b\n"
-
-
 @pytest.mark.parametrize("format_", _FORMATS)
 def test_an_error_in_a_late_row_is_one_line(format_: str, database: Path) -> None:
-    statement = (
-        "SELECT CASE WHEN range = 290000 THEN error('too late') END AS x, range AS n"
-        " FROM range(300000)"
-    )
+    late = "CASE WHEN range = 290000 THEN error('too late') END"
+    statement = f"SELECT {late} AS x, range AS n FROM range(300000)"
     done = process("sql", database, statement, "--format", format_)
     assert done.returncode == 1
     assert done.stderr == b"traceql: Invalid Input Error: too late\n"
@@ -80,8 +71,7 @@ def test_memory_does_not_grow_with_the_rows(format_: str, database: Path) -> Non
     def peak_mb(rows: int) -> int:
         statement = f"SELECT range AS n, repeat('x', 192) AS t FROM range({rows})"
         done = subprocess.run(
-            [sys.executable, "-c", _WITH_PEAK, "sql", database, statement,
-             "--format", format_],
+            [sys.executable, "-c", _WITH_PEAK, "sql", database, statement, "--format", format_],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True,
         )  # fmt: skip
         return int(done.stderr.split()[-1]) >> 10
@@ -92,30 +82,20 @@ def test_memory_does_not_grow_with_the_rows(format_: str, database: Path) -> Non
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("queries",), ("--version",), ("run", "--help"), ("info", "DB"), ("check", "DB"),
-        *(("sql", "DB", "FROM range(100000)", "--format", f) for f in ("csv", *_BUT_CSV)),
+        ("queries",), ("--version",), ("info", "DB"),
+        *(("sql", "DB", "FROM range(100000)", "--format", f) for f in _FORMATS),
     ],
 )  # fmt: skip
 def test_output_that_cannot_be_written_is_one_line(
     arguments: tuple[str, ...], database: Path
 ) -> None:
-    command = [
-        sys.executable,
-        "-c",
-        PROGRAM,
-        *(str(database) if a == "DB" else a for a in arguments),
-    ]
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
-    said = b"traceql: cannot write the output: No space left on device\n"
-    assert (done.returncode, done.stderr) == (1, said)
-    closed = subprocess.run(
-        command, stderr=subprocess.PIPE, check=False, preexec_fn=lambda: os.close(1)
-    )
-    said = b"traceql: cannot write the output: Bad file descriptor\n"
-    assert (closed.returncode, closed.stderr) == (1, said)
-    reading, writing = os.pipe()
+    words = [str(database) if word == "DB" else word for word in arguments]
+    reading, pipe = os.pipe()
     os.close(reading)
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
-    os.close(writing)
-    assert (done.returncode, done.stderr) == (1, b"")
+    full = os.open("/dev/full", os.O_WRONLY)
+    for place, reason in ((full, "No space left on device"), (pipe, None)):
+        command = [sys.executable, "-c", PROGRAM, *words]
+        done = subprocess.run(command, stdout=place, stderr=subprocess.PIPE, check=False)
+        said = f"traceql: cannot write the output: {reason}\n" if reason else ""
+        assert (done.returncode, done.stderr.decode()) == (1, said)
+        os.close(place)

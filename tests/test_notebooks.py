@@ -65,20 +65,6 @@ def notebook(request: pytest.FixtureRequest) -> Path:
     return path
 
 
-def test_there_is_one_for_each_question() -> None:
-    assert [path.stem for path in NOTEBOOKS] == [
-        "01_first_look",
-        "02_layers_and_kernels",
-        "03_overlap_and_idle",
-        "04_tensor_parallel",
-        "05_serving",
-        "06_write_your_own_query",
-        "07_speed_of_light",
-        "08_compare_two_runs",
-        "09_experiments",
-    ]
-
-
 def test_it_is_pointed_at_ones_own_run_in_one_line(notebook: Path) -> None:
     lines = [line for cell in code_cells(notebook) for line in cell.source.splitlines()]
     opened = ("run = traceql.open(", "comparison = traceql.diff(", "results = traceql.experiment(")

@@ -1,4 +1,4 @@
-"""Which profiler recorded a run, with its version and options, as overview.recording tells."""
+"""Which profiler recorded a run, with its version and options, as overview.recording says."""
 
 import json
 from pathlib import Path
@@ -19,6 +19,7 @@ NSYS = ROOT / "tests" / "data" / "nsys"
 
 
 def facts(paths: list[Path], folder: Path, *, mix: bool = False) -> dict[str, list[str]]:
+    folder.mkdir(exist_ok=True)
     traceql.load(paths, folder / "run.duckdb", mix_profilers=mix)
     found: dict[str, list[str]] = {}
     with traceql.open(folder / "run.duckdb") as trace:
@@ -27,30 +28,15 @@ def facts(paths: list[Path], folder: Path, *, mix: bool = False) -> dict[str, li
     return found
 
 
-def of_amd(path: Path) -> Path:
-    records = [rocpd_like.kernel(ts=1_000, dur=10, dispatch=1)]
-    process = rocpd_like.Recorded(rocpd_like.PID, records)
-    return rocpd_like.write_rocpd(path, [process])
-
-
-def of_pytorch(path: Path, **metadata: object) -> Path:
-    return traces.write(path, traces.kernel(ts=0, dur=5), **metadata)
-
-
-@pytest.mark.parametrize(
-    ("name", "profiler"),
-    [
-        ("qwen3-8b-2layers-graph-node", "Nsight Systems 2025.3.2.0 (--cuda-graph-trace=node)"),
-        ("qwen3-8b-2layers-graph-whole", "Nsight Systems 2025.3.2.0 (--cuda-graph-trace=graph)"),
-    ],
-)
-def test_nsight_systems_tells_its_version_and_how_it_traced_graphs(
-    name: str, profiler: str, tmp_path: Path
+@pytest.mark.parametrize(("name", "trace"), [("graph-node", "node"), ("graph-whole", "graph")])
+def test_nsight_systems_has_its_version_and_how_it_traced_graphs(
+    name: str, trace: str, tmp_path: Path
 ) -> None:
-    assert facts([NSYS / f"{name}.sqlite.gz"], tmp_path)["profiler"] == [profiler]
+    found = facts([NSYS / f"qwen3-8b-2layers-{name}.sqlite.gz"], tmp_path)
+    assert found["profiler"] == [f"Nsight Systems 2025.3.2.0 (--cuda-graph-trace={trace})"]
 
 
-def test_an_ascend_profile_tells_its_level_and_the_versions(tmp_path: Path) -> None:
+def test_an_ascend_profile_has_its_level_and_the_versions(tmp_path: Path) -> None:
     info = {
         "config": {"experimental_config": {"_profiler_level": "Level2"}},
         "torch_npu_version": "2.7.1",
@@ -64,30 +50,21 @@ def test_an_ascend_profile_tells_its_level_and_the_versions(tmp_path: Path) -> N
     ]
 
 
-def test_rocprofv3_tells_the_schema_of_its_database(tmp_path: Path) -> None:
-    found = facts([of_amd(tmp_path / "1_results.db")], tmp_path)
-    assert found["profiler"] == ["rocprofv3 (form rocpd, schema 3)"]
-
-
-def test_the_profiler_of_pytorch_tells_its_options(tmp_path: Path) -> None:
-    path = of_pytorch(tmp_path / "a.json", record_shapes=1, with_stack=1, profile_memory=0)
-    assert facts([path], tmp_path)["profiler"] == ["PyTorch profiler (shapes, stacks)"]
-
-
-def test_another_trace_of_chrome_does_not_tell_who_wrote_it(tmp_path: Path) -> None:
-    assert "profiler" not in facts([of_pytorch(tmp_path / "a.json")], tmp_path)
-
-
-def test_several_profilers_are_told_with_their_ranks(tmp_path: Path) -> None:
-    first = of_pytorch(tmp_path / "rank0.json", with_stack=1)
-    second = of_amd(tmp_path / "1_results.db")
-    assert facts([first, second], tmp_path, mix=True)["profiler"] == [
-        "PyTorch profiler (stacks) on rank 0",
+def test_several_profilers_are_named_with_their_ranks_and_options(tmp_path: Path) -> None:
+    options = {"record_shapes": 1, "with_stack": 1, "profile_memory": 0}
+    first = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=5), **options)
+    records = [rocpd_like.kernel(ts=1_000, dur=10, dispatch=1)]
+    process = rocpd_like.Recorded(rocpd_like.PID, records)
+    second = rocpd_like.write_rocpd(tmp_path / "1_results.db", [process])
+    assert sorted(facts([first, second], tmp_path, mix=True)["profiler"]) == [
+        "PyTorch profiler (shapes, stacks) on rank 0",
         "rocprofv3 (form rocpd, schema 3) on rank 1",
     ]
+    chrome = traces.write(tmp_path / "a.json", traces.kernel(ts=0, dur=5))
+    assert "profiler" not in facts([chrome], tmp_path / "alone")
 
 
-def test_a_communicator_tells_of_ranks_that_are_not_loaded(tmp_path: Path) -> None:
+def test_a_communicator_shows_ranks_that_are_not_loaded(tmp_path: Path) -> None:
     """The operation has four ranks, of which one is loaded, and nothing states their number."""
     folder = tmp_path / "in" / "w_1_2_ascend_pt"
     ascend_like.write(

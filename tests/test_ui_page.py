@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import databases
 import pytest
 from browser import CHROMIUM
-from command_line import output, refusal
+from command_line import refusal
 from databases import EXAMPLES
 from perfetto_page import HEIGHT, WIDTH, opened, served, the_port
 
@@ -114,9 +114,7 @@ def test_raw_has_the_times_of_the_file(database: Path) -> None:
 @pytest.mark.slow
 def test_a_query_opens_at_its_slowest_row(database: Path) -> None:
     with traceql.open(database) as trace:
-        gap = trace.sql("SELECT ts, dur FROM gap WHERE rank = 0 ORDER BY dur DESC LIMIT 1").rows()[
-            0
-        ]
+        (gap,) = trace.sql("SELECT ts, dur FROM gap WHERE rank = 0 ORDER BY dur DESC LIMIT 1")
     with served("run", "idle.gaps", database, "--rank", "0", "--ui") as (link, process):
         asked = arguments(link)
         assert fetched(link)
@@ -147,11 +145,3 @@ def test_mistakes_are_one_line(database: Path, tmp_path: Path) -> None:
     assert "returned no rows" in refusal("run", "idle.gaps", database, "--rank", "9", "--ui")
     no_database = refusal("export", "perfetto", tmp_path / "no.duckdb")
     assert "does not exist; create it with traceql load" in no_database
-
-
-@pytest.mark.slow
-def test_export_writes_one_file(database: Path, tmp_path: Path) -> None:
-    target = tmp_path / "run.pftrace"
-    assert output("export", "perfetto", database, "-o", target).startswith(f"wrote {target}, ")
-    assert list(tmp_path.iterdir()) == [target]
-    assert "is a database" in refusal("export", "perfetto", database, "-o", database)
