@@ -148,6 +148,12 @@ def start_facts() -> dict[str, Any]:
 
 def environment() -> dict[str, Any]:
     """The facts for run.json; what a machine lacks is absent or None."""
+    topology = None  # the links between the GPUs
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            ["nvidia-smi", "topo", "-m"], capture_output=True, text=True, timeout=20, check=True
+        )
+        topology = _STYLE.sub("", done.stdout)
     return {
         "versions": versions(),
         "host": {
@@ -158,7 +164,7 @@ def environment() -> dict[str, Any]:
             "python": sys.executable,
         },
         "gpus": gpus(),
-        "topology": _topology(),
+        "topology": topology,
         "network_adapters": network_adapters(),
     }
 
@@ -218,16 +224,6 @@ def _gpu(nvml: Any, number: int, handle: Any, driver: str) -> dict[str, Any]:
         "max_memory_clock_mhz": memory_clock,
         "power_limit_mw": value_or_none(nvml.nvmlDeviceGetEnforcedPowerLimit, handle),
     }
-
-
-def _topology() -> str | None:
-    """The links between the GPUs, as `nvidia-smi topo -m` prints them."""
-    with suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(
-            ["nvidia-smi", "topo", "-m"], capture_output=True, text=True, timeout=20, check=True
-        )
-        return _STYLE.sub("", done.stdout)
-    return None
 
 
 def network_adapters(root: Path = Path("/sys/class/infiniband")) -> list[dict[str, str]]:

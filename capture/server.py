@@ -226,8 +226,16 @@ class Server:
             await self._require_success("/v1/completions", answer)
             async for line in answer.content:
                 text = line.decode().strip()
-                if text.startswith("data: {"):
-                    yield _chunk(json.loads(text.removeprefix("data: ")))
+                if not text.startswith("data: {"):
+                    continue
+                event = json.loads(text.removeprefix("data: "))
+                if "error" in event:
+                    reason = event["error"].get("message")
+                    raise ServerUnusable(f"the server aborted a request: {reason}")
+                choice = (event.get("choices") or [{}])[0]
+                ids, part = choice.get("token_ids") or [], choice.get("text") or ""
+                # A server that does not return token ids sends one message per token.
+                yield Chunk(len(ids) or int(bool(part)), ids, part, choice.get("finish_reason"))
 
     async def _get(self, path: str) -> Any:
         import aiohttp
@@ -242,13 +250,3 @@ class Server:
                 f"no vLLM server answers at {self.url} ({type(error).__name__}); "
                 "check that it is running and that this is its address"
             ) from None
-
-
-def _chunk(event: dict[str, Any]) -> Chunk:
-    if "error" in event:
-        raise ServerUnusable(f"the server aborted a request: {event['error'].get('message')}")
-    choices = event.get("choices") or [{}]
-    ids = choices[0].get("token_ids") or []
-    text = choices[0].get("text") or ""
-    # A server that does not return token ids sends one message per token.
-    return Chunk(len(ids) or int(bool(text)), ids, text, choices[0].get("finish_reason"))

@@ -121,11 +121,6 @@ class BlockRun:
             with self._recorded(point, None, on_done):
                 raise PointFailed(reason)
 
-    def completed(self, point: Point) -> Done | None:
-        """A repeat that another process has completed; None if it has not."""
-        seconds = self.results.seconds(point, self.block.repeat)
-        return None if seconds is None else Done(self.block, point, None, seconds, None)
-
     def _server(self) -> AbstractContextManager[RunningServer]:
         folder = self.results.server(self.block.engine, self.block.repeat)
         arguments, launcher = serve_arguments(self.block.engine, self.model), list[str]()

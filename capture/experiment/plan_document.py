@@ -101,8 +101,9 @@ class Merged:
                 inner[key] = {}
             inner = inner[key]
         if keys[:-1] == ("grid",) and keys[-1] in _LOADS:
-            for other in _LOADS:
-                if other != keys[-1] and self._is_older(("grid", other), source(keys)):
+            for other in _LOADS:  # from another source; both in one file are an error
+                before = self.sources.get(("grid", other), source(keys)).split(",")[0]
+                if other != keys[-1] and before != source(keys).split(",")[0]:
                     inner.pop(other, None)
         key = keys[-1]
         if isinstance(value, dict) and value and isinstance(inner.get(key, {}), dict):
@@ -112,11 +113,6 @@ class Merged:
         else:
             inner[key] = value
         self.sources[keys] = source(keys)
-
-    def _is_older(self, keys: KeyPath, source: str) -> bool:
-        """Whether a value came from another source; both in one file are an error."""
-        before = self.sources.get(keys)
-        return before is not None and before.split(",")[0] != source.split(",")[0]
 
     def source(self, keys: KeyPath, otherwise: str = "the plan") -> str:
         """The source of a value, or of the nearest value that contains it."""

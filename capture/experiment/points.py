@@ -169,7 +169,10 @@ def _engines(plan: Plan, grid: Grid) -> Iterator[Engine]:
             dp,
             ep,
             {k.replace("-", "_"): v for k, v in (plan.engine | arguments).items()},
-            {k: _text(v) for k, v in (plan.environment | environment).items()},
+            {
+                name: str(int(value)) if isinstance(value, bool) else str(value)
+                for name, value in (plan.environment | environment).items()
+            },
         )
 
 
@@ -191,10 +194,6 @@ def _broken_constraint(plan: Plan, point: Point) -> str | None:
 def listed(value: Any) -> list[Any]:
     """The values of a key of the grid."""
     return value if isinstance(value, list) else [value]
-
-
-def _text(value: bool | int | float | str) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 PROFILED = 0  # the number of the repeat under the profiler

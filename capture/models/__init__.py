@@ -108,7 +108,9 @@ def model_products(config: Mapping[str, Any], tp: int) -> Sequence[Product]:
     ModelNotFound if a size is missing, or cannot be divided by `tp`.
     """
     hidden, heads = _size(config, "hidden_size"), _size(config, "num_attention_heads")
-    dense = _dtype(config)
+    quantized = config.get("quantization_config")  # of the layers; lm_head stays in bf16
+    method = quantized.get("quant_method") if isinstance(quantized, dict) else None
+    dense = "fp8" if method == "fp8" else "bf16"
     found = []
     if not config.get("kv_lora_rank"):
         dim = config.get("head_dim") or hidden // heads
@@ -127,13 +129,6 @@ def model_products(config: Mapping[str, Any], tp: int) -> Sequence[Product]:
         ]
     padded = -(-_size(config, "vocab_size") // _VOCABULARY_STEP) * _VOCABULARY_STEP
     return [*found, Product("lm_head", "bf16", hidden, _share(padded, tp, "rows of lm_head"))]
-
-
-def _dtype(config: Mapping[str, Any]) -> str:
-    """The type that the layers multiply in; lm_head stays in bf16."""
-    quantized = config.get("quantization_config")
-    method = quantized.get("quant_method") if isinstance(quantized, dict) else None
-    return "fp8" if method == "fp8" else "bf16"
 
 
 def _size(config: Mapping[str, Any], name: str) -> int:

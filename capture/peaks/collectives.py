@@ -97,7 +97,9 @@ def _measure(rank: int, numbers: Sequence[int], folder: str) -> None:
         here = torch.device("cuda", numbers[rank])
         with here, management_library() as nvml, (Path(folder) / _RESULTS).open("a") as results:
             gpu = visible_gpus(nvml)[numbers[rank]] if nvml else Gpu(numbers[rank])
-            for size in _group_sizes(len(numbers)):
+            count = len(numbers)
+            powers = (2**n for n in range(1, count.bit_length()) if 2**n < count)
+            for size in (*powers, count):
                 for found in _of_group(gpu, size):
                     if rank == 0:
                         print(json.dumps(found), file=results, flush=True)
@@ -107,10 +109,6 @@ def _measure(rank: int, numbers: Sequence[int], folder: str) -> None:
         first, *_ = str(error).strip().splitlines() or [""]
         (Path(folder) / f"error{rank}").write_text(f"{type(error).__name__}: {first}")
         raise SystemExit(1) from None
-
-
-def _group_sizes(count: int) -> Sequence[int]:
-    return [*(2**n for n in range(1, count.bit_length()) if 2**n < count), count]
 
 
 def _of_group(gpu: Gpu, size: int) -> Iterator[dict[str, Any]]:
