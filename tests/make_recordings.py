@@ -27,7 +27,7 @@ import json
 import re
 import sys
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -65,33 +65,26 @@ def main(folders: Sequence[Path]) -> None:
         mode = "eager" if run["eager"] else "graph"
         name = f"{folder.name}-{mode}"
         (file,) = (folder / "traces").glob("*.json.gz")
-        text = json.dumps(recording(json_of(file)), separators=(",", ":"))
+        # Exact times: a float has too few digits for microseconds since boot.
+        trace = json.loads(gzip.decompress(file.read_bytes()), parse_float=Decimal)
+        text = json.dumps(recording(trace), separators=(",", ":"))
         packed = gzip.compress(text.encode(), compresslevel=9, mtime=0)
         (RECORDINGS / f"{name}.json.gz").write_bytes(packed)
-        index[name] = description(run, mode)
+        config = run["model_config"]
+        index[name] = {
+            "mode": mode,
+            "model_type": config["model_type"],
+            "layers": sum(rank["layers"] for rank in run["ranks"]),
+            "vllm": run["versions"]["vllm"],
+            "config": {
+                key: value
+                for key, value in config.items()
+                if _CONFIGURATION.fullmatch(key) and value is not None
+            },
+        }
         print(f"{name}: {len(packed):,} bytes")
     lines = (f"{json.dumps(name)}: {json.dumps(index[name])}" for name in sorted(index))
     index_path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-
-
-def json_of(file: Path) -> Any:
-    """A trace with exact times: a float has too few digits for microseconds since boot."""
-    return json.loads(gzip.decompress(file.read_bytes()), parse_float=Decimal)
-
-
-def description(run: dict[str, Any], mode: str) -> dict[str, Any]:
-    config = run["model_config"]
-    return {
-        "mode": mode,
-        "model_type": config["model_type"],
-        "layers": sum(rank["layers"] for rank in run["ranks"]),
-        "vllm": run["versions"]["vllm"],
-        "config": {
-            key: value
-            for key, value in config.items()
-            if _CONFIGURATION.fullmatch(key) and value is not None
-        },
-    }
 
 
 def recording(trace: dict[str, Any]) -> dict[str, Any]:
@@ -107,18 +100,18 @@ def recording(trace: dict[str, Any]) -> dict[str, Any]:
     kept = [*kept_steps, *modules, *by_name(calls), *by_name(on_gpu)]
     begin = min(nanoseconds(e["ts"]) for e in kept)
     job = trace["distributedInfo"]
+    used = {e["args"]["device"] for e in on_gpu}
     return {
         "schemaVersion": trace["schemaVersion"],
-        "deviceProperties": [{key: d[key] for key in ("id", "name")} for d in used(trace, on_gpu)],
+        "deviceProperties": [
+            {key: d[key] for key in ("id", "name")}
+            for d in trace["deviceProperties"]
+            if d["id"] in used
+        ],
         "distributedInfo": {key: job[key] for key in ("rank", "world_size")},
         "displayTimeUnit": "ms",
         "traceEvents": [small(event, begin, numbers) for event in kept],
     }
-
-
-def used(trace: dict[str, Any], on_gpu: Iterable[Event]) -> list[dict[str, Any]]:
-    devices = {e["args"]["device"] for e in on_gpu}
-    return [d for d in trace["deviceProperties"] if d["id"] in devices]
 
 
 def by_name(events: Iterable[Event]) -> list[Event]:
@@ -133,14 +126,11 @@ def steps_of(slices: Iterable[Event]) -> list[Event]:
     return sorted(found, key=lambda e: e["ts"])
 
 
-def first_of_each_name(steps: Iterable[Event], count: int) -> list[Event]:
-    seen: Counter[str] = Counter()
-    chosen = []
+def first_of_each_name(steps: Sequence[Event], count: int) -> list[Event]:
+    by_name: defaultdict[str, list[Event]] = defaultdict(list)
     for step in steps:
-        seen[step["name"]] += 1
-        if seen[step["name"]] <= count:
-            chosen.append(step)
-    return chosen
+        by_name[step["name"]].append(step)
+    return [step for step in steps if any(step is one for one in by_name[step["name"]][:count])]
 
 
 def launched_in(

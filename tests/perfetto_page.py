@@ -20,8 +20,8 @@ from traceql.util.resources import EXAMPLE_TRACE, EXAMPLES
 
 WIDTH, HEIGHT = 1440, 860
 # A layer of a decode step for which the first rank waited longest.
-_SHOWN = """
-    SELECT kernel.step_id, kernel.layer
+_LAYER = """
+    SELECT kernel.step_id AS step, kernel.layer
     FROM collective
     INNER JOIN kernel ON collective.kernel_id = kernel.id
     INNER JOIN step USING (step_id)
@@ -31,8 +31,8 @@ _SHOWN = """
     LIMIT 1
 """
 # A decode step with others before and after it.
-_DECODE_STEP = """
-    SELECT CAST(quantile_disc(step_id, 0.25) AS BIGINT) AS step_id
+_STEP = """
+    SELECT CAST(quantile_disc(step_id, 0.25) AS BIGINT) AS step
     FROM step
     WHERE phase = 'decode' AND rank = 0
 """
@@ -69,35 +69,20 @@ def served(
 
 
 @contextmanager
-def opened(database: Path) -> Iterator[Browser]:
-    """The offline page at a few layers of decoding, drawn: what the README's picture shows."""
-    with traceql.open(database) as trace:
-        (shown,) = trace.sql(_SHOWN).rows()
-    place = ("--step", str(shown["step_id"]), "--layer", str(shown["layer"]))
+def opened(*databases: Path) -> Iterator[Browser]:
+    """The offline page, drawn: a few layers of decoding, or two runs aligned at a decode step."""
+    one = len(databases) == 1
+    select, text = (_LAYER, "layer {layer}") if one else (_STEP, "WHERE step_id = {step}")
+    with traceql.open(databases[0]) as trace:
+        (shown,) = trace.sql(select).rows()
+    place = [word for name, value in shown.items() for word in (f"--{name}", str(value))]
     with (
-        served("ui", database, "--offline", "--no-browser", *place) as (link, _),
+        served("ui", *databases, "--offline", "--no-browser", *place) as (link, _),
         Browser(WIDTH, HEIGHT) as browser,
     ):
         browser.open(f"{link}&hideSidebar=true")
         browser.wait_for_text("Roles", seconds=120)
-        browser.wait_for_text(f"layer {shown['layer']}", seconds=60)
-        browser.settle()
-        yield browser
-
-
-@contextmanager
-def opened_pair(base: Path, new: Path) -> Iterator[Browser]:
-    """The offline page with two runs, aligned at a decode step: the picture in docs/perfetto.md."""
-    with traceql.open(base) as trace:
-        (shown,) = trace.sql(_DECODE_STEP).rows()
-    place = ("--step", str(shown["step_id"]))
-    with (
-        served("ui", base, new, "--offline", "--no-browser", *place) as (link, _),
-        Browser(WIDTH, HEIGHT) as browser,
-    ):
-        browser.open(f"{link}&hideSidebar=true")
-        browser.wait_for_text("Roles", seconds=120)
-        browser.wait_for_text(f"WHERE step_id = {shown['step_id']}", seconds=60)
+        browser.wait_for_text(text.format(**shown), seconds=60)
         browser.settle()
         yield browser
 
@@ -106,17 +91,17 @@ def main() -> None:
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
+        runs = {
+            "demo": EXAMPLE_TRACE,
+            "tp1": EXAMPLES / "qwen3-8b-tp1-graph",
+            "tp2": EXAMPLES / "qwen3-8b-tp2-serving",
+        }
         database, base, new = (
-            traceql.load(run, Path(folder) / f"{name}.duckdb").database
-            for name, run in (
-                ("demo", EXAMPLE_TRACE),
-                ("tp1", EXAMPLES / "qwen3-8b-tp1-graph"),
-                ("tp2", EXAMPLES / "qwen3-8b-tp2-serving"),
-            )
+            traceql.load(run, Path(folder, f"{name}.duckdb")).database for name, run in runs.items()
         )
         with opened(database) as page:
             page.screenshot(target / "perfetto.png")
-        with opened_pair(base, new) as page:
+        with opened(base, new) as page:
             page.screenshot(target / "perfetto-two.png")
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 import traces
-from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
-from perfetto.trace_builder.proto_builder import TraceProtoBuilder
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
 
 import traceql
 from traceql.readers.trace_processor import module_cache
@@ -24,103 +23,77 @@ def no_choice_of_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(module_cache.TRACE_PROCESSOR_VARIABLE, raising=False)
 
 
+_ARGUMENTS: list[dict[str, Any] | None] = [
+    {"External id": 1, "ratio": 0.5, "note": "größe", "eager": True},
+    {"correlation": 5, "shape": [2, 3]},
+    {"correlation": 5, "device": 0, "stream": 7, "grid": [8, 1, 1]},
+    {"device": 0, "stream": 7},
+    None,
+]
+
+
 def native(folder: Path) -> Path:
     """Nested slices with annotations, kernels that overlap on tracks of their own, an arrow."""
-    builder = TraceProtoBuilder()
-    process = builder.add_packet().track_descriptor
-    process.uuid, process.process.pid, process.process.process_name = 9, PID, "worker"
-    thread = builder.add_packet().track_descriptor
-    thread.uuid, thread.parent_uuid, thread.name = MAIN, 9, "main"
-    thread.thread.pid, thread.thread.tid, thread.thread.thread_name = PID, TID, "main"
-    for uuid, name in ((STREAM, "stream 7"), (SECOND_STREAM, "stream 7 overlap")):
-        stream = builder.add_packet().track_descriptor
-        stream.uuid, stream.parent_uuid, stream.name = uuid, 9, name
-    worker = builder.add_packet().track_descriptor
-    worker.uuid, worker.name = WORKER, "alone"
-
-    step = event(builder, 0, MAIN, "execute_context_1(8)_generation_0(0)", "user_annotation")
-    annotate(step, {"External id": 1, "ratio": 0.5, "note": "größe", "eager": True})
-    call = event(builder, 1000, MAIN, "cudaLaunchKernel", "cuda_runtime", flow=[77])
-    annotate(call, {"correlation": 5, "shape": [2, 3]})
-    end(builder, 1500, MAIN)
-    end(builder, 3000, MAIN)
-    gemm = event(builder, 2001, STREAM, "nvjet_sm90_gemm", "kernel", ended_flow=[77])
-    annotate(gemm, {"correlation": 5, "device": 0, "stream": 7, "grid": [8, 1, 1]})
-    next_kernel = event(builder, 2005, SECOND_STREAM, "my_kernel", "kernel")
-    annotate(next_kernel, {"device": 0, "stream": 7})
-    end(builder, 2006, STREAM)
-    end(builder, 2012, SECOND_STREAM)
-    event(builder, 2900, WORKER, "unfinished", "")
+    thread = {"pid": PID, "tid": TID, "thread_name": "main"}
+    packets = [
+        TracePacket(track_descriptor=described)
+        for described in (
+            {"uuid": 9, "process": {"pid": PID, "process_name": "worker"}},
+            {"uuid": MAIN, "parent_uuid": 9, "name": "main", "thread": thread},
+            {"uuid": STREAM, "parent_uuid": 9, "name": "stream 7"},
+            {"uuid": SECOND_STREAM, "parent_uuid": 9, "name": "stream 7 overlap"},
+            {"uuid": WORKER, "name": "alone"},
+        )
+    ]
+    step, call, gemm, other, _ = _ARGUMENTS
+    packets += [
+        begin(0, MAIN, "execute_context_1(8)_generation_0(0)", "user_annotation", step),
+        begin(1000, MAIN, "cudaLaunchKernel", "cuda_runtime", call, flow_ids=[77]),
+        event(1500, MAIN, TrackEvent.TYPE_SLICE_END),
+        event(3000, MAIN, TrackEvent.TYPE_SLICE_END),
+        begin(2001, STREAM, "nvjet_sm90_gemm", "kernel", gemm, terminating_flow_ids=[77]),
+        begin(2005, SECOND_STREAM, "my_kernel", "kernel", other),
+        event(2006, STREAM, TrackEvent.TYPE_SLICE_END),
+        event(2012, SECOND_STREAM, TrackEvent.TYPE_SLICE_END),
+        event(2900, WORKER, TrackEvent.TYPE_SLICE_BEGIN, name="unfinished"),
+    ]
     path = folder / "rank3.pftrace"
-    path.write_bytes(builder.serialize())
+    path.write_bytes(Trace(packet=packets).SerializeToString())
     return path
 
 
-def event(
-    builder: TraceProtoBuilder,
-    ts: int,
-    track: int,
-    name: str,
-    category: str,
-    *,
-    flow: tuple[int, ...] | list[int] = (),
-    ended_flow: tuple[int, ...] | list[int] = (),
-) -> Any:
-    """The beginning of a slice."""
-    packet = builder.add_packet()
-    packet.timestamp = SECONDS + ts
-    packet.trusted_packet_sequence_id = 1
-    begun = packet.track_event
-    begun.type, begun.track_uuid, begun.name = TrackEvent.TYPE_SLICE_BEGIN, track, name
-    if category:
-        begun.categories.append(category)
-    begun.flow_ids.extend(flow)
-    begun.terminating_flow_ids.extend(ended_flow)
-    return begun
+def event(ts: int, track: int, kind: Any, **content: Any) -> TracePacket:
+    happened = TrackEvent(type=kind, track_uuid=track, **content)
+    return TracePacket(timestamp=SECONDS + ts, trusted_packet_sequence_id=1, track_event=happened)
 
 
-def end(builder: TraceProtoBuilder, ts: int, track: int) -> None:
-    packet = builder.add_packet()
-    packet.timestamp = SECONDS + ts
-    packet.trusted_packet_sequence_id = 1
-    packet.track_event.type = TrackEvent.TYPE_SLICE_END
-    packet.track_event.track_uuid = track
+def begin(
+    ts: int, track: int, name: str, category: str, args: dict[str, Any] | None, **flows: list[int]
+) -> TracePacket:
+    annotations = [{"name": key} | annotation(value) for key, value in (args or {}).items()]
+    about = {"name": name, "categories": [category], "debug_annotations": annotations}
+    return event(ts, track, TrackEvent.TYPE_SLICE_BEGIN, **about, **flows)
 
 
-def annotate(begun: Any, values: dict[str, Any]) -> None:
-    for name, value in values.items():
-        annotation = begun.debug_annotations.add()
-        annotation.name = name
-        set_value(annotation, value)
-
-
-def set_value(annotation: Any, value: Any) -> None:
-    match value:
-        case list():
-            for element in value:
-                set_value(annotation.array_values.add(), element)
-        case bool():
-            annotation.bool_value = value
-        case int():
-            annotation.int_value = value
-        case float():
-            annotation.double_value = value
-        case _:
-            annotation.string_value = value
+def annotation(value: Any) -> dict[str, Any]:
+    if isinstance(value, list):
+        return {"array_values": [annotation(element) for element in value]}
+    kinds = {bool: "bool_value", int: "int_value", float: "double_value", str: "string_value"}
+    return {kinds[type(value)]: value}
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> traceql.Trace:
+def trace(tmp_path_factory: pytest.TempPathFactory) -> traceql.Run:
     folder = tmp_path_factory.mktemp("native")
     traceql.load([native(folder)], folder / "a.duckdb")
-    return traceql.Trace(folder / "a.duckdb")
+    return traceql.Run(folder / "a.duckdb")
 
 
-def found(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in trace.select(sql)]
+def found(trace: traceql.Run, sql: str) -> list[tuple[Any, ...]]:
+    return trace.select(sql).fetchall()
 
 
-def test_native_slices_keep_time_place_and_nesting(trace: traceql.Trace) -> None:
+def test_native_slices_keep_time_place_and_nesting(trace: traceql.Run) -> None:
     slices = """
         SELECT
             slice.rank, cat, name, ts, dur, slice.pid, slice.tid, parent_id, depth, external_id,
@@ -141,20 +114,12 @@ def test_native_slices_keep_time_place_and_nesting(trace: traceql.Trace) -> None
     assert found(trace, "SELECT base_time_ns, format FROM trace") == [(SECONDS, "perfetto")]
 
 
-def test_native_annotations_are_arguments(trace: traceql.Trace) -> None:
-    args = [
-        text and json.loads(text) for (text,) in found(trace, "SELECT args FROM slice ORDER BY ts")
-    ]
-    assert args == [
-        {"External id": 1, "ratio": 0.5, "note": "größe", "eager": True},
-        {"correlation": 5, "shape": [2, 3]},
-        {"correlation": 5, "device": 0, "stream": 7, "grid": [8, 1, 1]},
-        {"device": 0, "stream": 7},
-        None,
-    ]
+def test_native_annotations_are_arguments(trace: traceql.Run) -> None:
+    args = found(trace, "SELECT args FROM slice ORDER BY ts")
+    assert [text and json.loads(text) for (text,) in args] == _ARGUMENTS
 
 
-def test_native_kernels_have_their_launch_and_arrow(trace: traceql.Trace) -> None:
+def test_native_kernels_have_their_launch_and_arrow(trace: traceql.Run) -> None:
     assert found(
         trace,
         """
@@ -178,14 +143,9 @@ def test_native_kernels_have_their_launch_and_arrow(trace: traceql.Trace) -> Non
     """
     assert found(trace, arrows) == [("cudaLaunchKernel", "nvjet_sm90_gemm")]
 
-
-def test_native_ledger_tells_of_slices_without_an_end(trace: traceql.Trace) -> None:
-    checks = """SELECT value, total, ok FROM ledger WHERE check_name = 'slices without an end'"""
+    checks = "SELECT value, total, ok FROM ledger WHERE check_name = 'slices without an end'"
     assert found(trace, checks) == [(1, 5, None)]
-
-
-def test_native_kernels_that_overlap_count_once(trace: traceql.Trace) -> None:
-    (row,) = trace.run("time.breakdown").rows()
+    (row,) = trace.query("time.breakdown").rows()
     assert (row["window_ns"], row["computing_ns"], row["idle_ns"]) == (11, 11, 0)
 
 
@@ -201,6 +161,5 @@ def test_json_called_native_is_read_as_json(tmp_path: Path) -> None:
     events = [traces.kernel(ts=1.001, dur=2, stream=0), traces.kernel(ts=9, dur=2, stream=7)]
     path = traces.write(tmp_path / "rank0.pftrace", *events)
     with traceql.open(traceql.load(path, tmp_path / "x.duckdb").database) as trace:
-        found = trace.sql("SELECT stream, ts FROM kernel ORDER BY ts").rows()
-        assert found == [{"stream": 0, "ts": 0}, {"stream": 7, "ts": 7_999}]
-        assert trace.sql("SELECT format FROM trace").rows() == [{"format": "json"}]
+        assert found(trace, "SELECT stream, ts FROM kernel ORDER BY ts") == [(0, 0), (7, 7_999)]
+        assert found(trace, "SELECT format FROM trace") == [("json",)]

@@ -12,8 +12,6 @@ import pytest
 from command_line import called
 
 import traceql
-from traceql.analysis.classification.rules import CATEGORIES
-from traceql.result.chart import theme
 from traceql.result.chart.draw import drawn
 from traceql.result.chart.worker import picture
 from traceql.sql.query import Chart
@@ -139,17 +137,6 @@ def test_a_crowded_timeline_keeps_its_span_and_every_colour() -> None:
     assert sum(row["role"] == "attention" for row in rows) == 50
 
 
-def test_what_is_called_the_same_has_the_same_colour() -> None:
-    groups = [
-        theme.CATEGORY_COLOURS, theme.ROLES, theme.CLASSES_OF_TIME, theme.PHASES,
-        theme.LOSSES, theme.BOUNDS, theme.CAUSES, theme.HOST_EVENTS, theme.CHANGES,
-        theme.VERDICTS,
-    ]  # fmt: skip
-    for group in groups:
-        assert {name: theme.COLOURS[name] for name in group} == group
-    assert theme.CATEGORY_COLOURS.keys() == set(CATEGORIES)
-
-
 @pytest.mark.slow
 def test_a_page_loads_nothing_from_elsewhere_and_pictures_are_pictures(
     trace: traceql.Run, tmp_path: Path
@@ -198,14 +185,6 @@ def test_a_column_may_have_any_name(name: str) -> None:
 
     assert bars(name) == bars("plain")
     assert len(set(bars("plain"))) >= 3
-
-
-def test_what_has_no_name_is_called_unknown() -> None:
-    table = pa.table({"role": ["qkv_proj", None], "layer": [3, None], "dur": [5, 6]})
-    rows = rows_of(table, "bar", x="dur", y="role", color="role")
-    assert [row["role"] for row in rows] == ["qkv_proj", "unknown"]
-    rows = rows_of(table, "bar", x="dur", y="role,layer")
-    assert [row["role, layer"] for row in rows] == ["qkv_proj, layer 3", "unknown"]
 
 
 def test_nothing_to_draw_is_said_so() -> None:

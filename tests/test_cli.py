@@ -330,11 +330,3 @@ def test_two_loads_at_once_keep_both(tmp_path: Path) -> None:
     with traceql.open(target) as trace:
         assert trace.sql("SELECT COUNT(*) AS n FROM trace").rows() == [{"n": 3}]
     assert sorted(f.name for f in tmp_path.iterdir()) == ["ranks", "run.duckdb"]
-
-
-@pytest.mark.slow
-def test_no_rows_are_explained(tmp_path: Path) -> None:
-    traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=5))
-    called("load", tmp_path / "rank0.json", "-o", tmp_path / "run.duckdb")
-    done = called("run", "comm.waits", tmp_path / "run.duckdb")
-    assert done.stderr.decode().startswith("no rows: no operation was matched on two ranks")

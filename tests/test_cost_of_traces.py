@@ -129,20 +129,6 @@ def test_kinds_of_bytes_of_a_decode_step() -> None:
     }  # fmt: skip
 
 
-def test_gathered_logits_are_the_whole_buffer() -> None:
-    query = """
-        SELECT DISTINCT collective.bytes, cost.wire_bytes, cost.source
-        FROM cost
-        INNER JOIN kernel USING (rank, step_id, role)
-        INNER JOIN collective ON kernel.id = collective.kernel_id
-        WHERE cost.role = 'logits_gather' AND cost.step_id = 3
-    """
-    buffer = 4 * 151_936 * 2
-    assert buffer == 1_215_488
-    found = rows(loaded(EXPERTS), query)
-    assert found == [(buffer, buffer * 3 // 4, "arguments")]
-
-
 _CONFIGURED = {
     "qwen3-0.6b-tp1-eager": "qwen3-0.6b",
     "qwen3-8b-pp2-graph": "qwen3-8b",

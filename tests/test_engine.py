@@ -2,7 +2,6 @@
 
 import json
 import socket
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -116,17 +115,6 @@ def test_bundled_engine_opens_no_connection(monkeypatch: pytest.MonkeyPatch) -> 
 def test_option_for_a_native_shell_is_refused() -> None:
     with pytest.raises(EngineError, match="native trace_processor_shell"):
         TraceProcessor(config=api.TraceProcessorConfig(fetch_latest_trace_processor=True))
-
-
-@pytest.mark.slow
-def test_import_leaves_pandas_out_until_it_is_used() -> None:
-    code = (
-        "import sys; from traceql.readers.trace_processor import open_trace_processor as o\n"
-        "assert 'pandas' not in sys.modules\n"
-        "tp = o(); print(tp.query('SELECT 1 AS n').as_pandas_dataframe()['n'].sum())\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (ran.stdout, ran.stderr) == ("1\n", "")
 
 
 # --- errors ----------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -141,23 +140,6 @@ def test_a_users_file_in_place_of_a_lock_stays(tmp_path: Path) -> None:
     assert names(tmp_path) == [lock.name, "mine"]
 
 
-def test_a_load_waits_for_one_of_another_thread(tmp_path: Path) -> None:
-    order = []
-
-    def load() -> None:
-        with workspace(tmp_path / "run.duckdb"):
-            order.append("second")
-
-    with workspace(tmp_path / "run.duckdb"):
-        second = threading.Thread(target=load)
-        second.start()
-        time.sleep(0.2)
-        order.append("first")
-    second.join()
-    assert order == ["first", "second"]
-    assert not names(tmp_path)
-
-
 def test_a_file_is_replaced_when_its_draft_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     replace_file(path, b"old")
@@ -222,18 +204,6 @@ def test_an_interrupt_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
         draft.write_bytes(b"ne")
         raise KeyboardInterrupt
     assert (names(tmp_path), path.read_bytes()) == (["report.html"], b"old")
-
-
-def test_folders_and_databases_are_not_replaced(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "mine.duckdb").touch()
-    (tmp_path / "renamed").write_bytes(bytes(8) + b"DUCK")
-    for name, reason in (
-        ("folder", "is a folder"), ("mine.duckdb", "is a database"), ("renamed", "is a database"),
-    ):  # fmt: skip
-        with pytest.raises(TraceqlError, match=reason):
-            replace_file(tmp_path / name, b"new")
-    assert names(tmp_path) == ["folder", "mine.duckdb", "renamed"]
 
 
 def test_files_of_a_folder_are_replaced_together_or_not_at_all(tmp_path: Path) -> None:

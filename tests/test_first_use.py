@@ -126,18 +126,6 @@ def test_the_users_sql_finds_public_tables_that_are_not_made_yet(
         assert [r["name"] for r in one.sql("SHOW TABLES")] == sorted(public_tables())
 
 
-@pytest.mark.parametrize(
-    "statement",
-    ["FROM query_table('main.peak')", "FROM query_table(['peak'])", "TABLE peak"],
-)
-def test_a_public_table_is_found_in_whatever_form_it_is_named(
-    database: Path, statement: str
-) -> None:
-    assert "peak" not in tables_in(database)
-    with traceql.open(database) as trace:
-        assert trace.sql(statement).rows() == trace.sql("FROM peak").rows()
-
-
 @pytest.mark.slow
 def test_tables_made_later_have_the_same_rows(database: Path, complete: Path) -> None:
     with traceql.open(database) as one, traceql.open(complete) as other:
@@ -321,13 +309,6 @@ def test_a_complete_database_stays_complete(complete: Path) -> None:
     traceql.load([], complete, rules=[rules])
     with traceql.open(complete) as trace:
         assert trace._tables.made >= every_table()
-
-
-def test_changes_that_are_not_in_the_database_yet_are_reported(database: Path) -> None:
-    with traceql.open(database) as trace:
-        database.with_name(f"{database.name}.wal").write_bytes(b"x")
-        with pytest.raises(DatabaseError, match="has changes that are not in the database yet"):
-            trace.query(NEEDS_MORE)
 
 
 def test_a_table_of_the_user_is_not_taken_for_ours(database: Path) -> None:

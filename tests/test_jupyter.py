@@ -1,10 +1,7 @@
 """In Jupyter a result shows itself, and cells may be SQL."""
 
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -138,30 +135,3 @@ def test_a_crash_of_the_drawing_library_leaves_the_rows_and_the_next_picture(
     assert all(row["category"] in shown for row in result)
     monkeypatch.undo()
     assert "<svg" in result._repr_html_()
-
-
-@pytest.mark.slow
-def test_one_process_draws_all_pictures_and_ends_with_the_notebook(trace: traceql.Trace) -> None:
-    code = (
-        "import os, traceql; from traceql.result.chart.drawing import notebook_drawing\n"
-        f"result = traceql.open({str(trace.path)!r}).run('kernels.by_category')\n"
-        "for _ in range(2):\n"
-        "    result._repr_html_()\n"
-        "    print(notebook_drawing()._process.pid, flush=True)\n"
-        "os.kill(os.getpid(), 9)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
-    first, second = map(int, done.stdout.split())
-    assert first == second
-    until = time.monotonic() + 10
-    while _is_running(first):
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        status = Path(f"/proc/{process}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"

@@ -8,7 +8,7 @@ from typing import Any
 
 import databases
 import pytest
-from databases import FileEvent, RankFile, cases, document, file_events, gpu_events, rank_files
+from databases import RankFile, cases, document, file_events, gpu_events, rank_files
 
 _SMALL_BYTES = 20_000_000  # of JSON
 _SAMPLE = 23  # every how many events' arguments are compared
@@ -30,16 +30,10 @@ def small_files(run: str) -> Iterable[RankFile]:
     found = [
         file
         for file in rank_files(run)
-        if databases.is_parsed(file.path) and json_bytes(file) < _SMALL_BYTES
+        if databases.is_parsed(file.path)
+        and int.from_bytes(file.path.read_bytes()[-4:], "little") < _SMALL_BYTES  # gzip's last ones
     ]
-    if not found:
-        pytest.skip("too large to compare event by event")
-    return found
-
-
-def json_bytes(file: RankFile) -> int:
-    """The size that gzip's last four bytes tell."""
-    return int.from_bytes(file.path.read_bytes()[-4:], "little")
+    return found or pytest.skip("too large to compare event by event")
 
 
 def test_every_shared_trace_is_among_the_runs() -> None:
@@ -69,17 +63,14 @@ def test_every_stream_keeps_its_kernels(run: str) -> None:
     for file in rank_files(run):
         count, dur = Counter[tuple[int, int, str]](), Counter[tuple[int, int, str]]()
         for event in gpu_events(file.path):
-            place = (*device_and_stream(event), event.cat.removeprefix("gpu_"))
+            args = event.args or {}
+            device, stream = args.get("device", event.pid), args.get("stream", event.tid)
+            place = device, stream, event.cat.removeprefix("gpu_")
             count[place] += 1
             dur[place] += event.dur
         assert sorted(rows(run, sql, file.rank)) == sorted(
             (*place, count[place], dur[place]) for place in count
         )
-
-
-def device_and_stream(event: FileEvent) -> tuple[int, int]:
-    args = event.args or {}
-    return args.get("device", event.pid), args.get("stream", event.tid)
 
 
 def test_every_event_keeps_its_place_and_time(run: str) -> None:

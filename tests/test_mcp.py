@@ -173,15 +173,6 @@ def test_an_answer_has_no_more_text_than_an_assistant_can_read(assistant: Assist
     assert long["shortened"].startswith("1 value")
 
 
-def test_numbers_are_unchanged(assistant: Assistant) -> None:
-    answer = assistant.answer(
-        "sql",
-        statement="SELECT 9007199254740993 AS big, 0.1 AS tenth, NULL AS unknown, "
-        "'nan'::DOUBLE AS nan, [1, NULL] AS list, MAP {'a': 1} AS map",
-    )
-    assert answer["rows"] == [[9007199254740993, 0.1, None, None, [1, None], {"a": 1}]]
-
-
 @pytest.mark.slow
 def test_nothing_is_written_and_no_other_file_is_read(
     assistant: Assistant, trace: traceql.Run, tmp_path: Path
@@ -243,21 +234,6 @@ def test_a_folder_is_listed_anew_and_several_databases_need_a_name(
         assert "two.duckdb is not a traceql database" in listed[1]["error"]
         (tmp_path / "one.duckdb").unlink()
         assert "no database 'one.duckdb'" in assistant.refusal("findings", database="one.duckdb")
-
-
-def test_a_database_that_does_not_exist_is_refused_at_the_start(tmp_path: Path) -> None:
-    said = command_line.refusal("mcp", tmp_path / "run.duckdb")
-    assert "run.duckdb does not exist; create it with traceql load" in said
-
-
-@pytest.mark.slow
-def test_without_the_sdk_the_command_says_what_to_install(
-    trace: traceql.Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "mcp_types", None)
-    monkeypatch.delitem(sys.modules, "traceql.present.mcp.server", raising=False)
-    said = command_line.refusal("mcp", trace.path)
-    assert said.endswith("run pip install 'traceql[mcp]'")
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ from command_line import called, output, refusal
 from rich.cells import cell_len
 
 import traceql
-from traceql.util.text import one_line, printable
 
 # Sets the title, clears the screen (also in one character), turns the direction, ends a line.
 _ACTS = "\x1b]0;t\x07\x1b[2J\x9b\x7f\u202e\u2066\u2028"
@@ -26,14 +25,6 @@ def as_sql(text: str) -> str:
 @pytest.fixture(scope="module")
 def database() -> Path:
     return databases.trace("qwen3-8b-tp1-graph").path
-
-
-def test_what_a_terminal_obeys_is_written_out_and_the_rest_is_as_it_was() -> None:
-    assert printable(f"a{_ACTS}b") == f"a{_SHOWN}b"
-    assert printable("\udcff\ufffe\r") == r"\udcff\ufffe\x0d"
-    for plain in ("two\n\tlines", "日本語 é \u0301 \U0001f600 {[x]} C:\\x1b"):
-        assert printable(plain) == plain
-    assert one_line("  a \r\n\tb ") == "a b"
 
 
 @pytest.mark.slow
@@ -79,12 +70,6 @@ def test_texts_of_ones_own_query_are_shown(database: Path, tmp_path: Path) -> No
         assert "\x1b" not in shown
 
 
-def test_a_name_of_a_megabyte_is_cut_for_people_alone(database: Path) -> None:
-    statement = "SELECT repeat('x', 1000000) AS name"
-    assert len(output("sql", database, statement)) < 1_000
-    assert len(output("sql", database, statement, "--format", "csv")) == len("name\n") + 1_000_001
-
-
 def test_a_statement_that_is_no_text_is_refused(database: Path) -> None:
     assert "not UTF-8" in refusal("sql", database, "SELECT '\udcff'")
     assert called("sql", database, "SELECT 'é' AS x").stdout.decode().split()[-1] == "é"
@@ -105,15 +90,3 @@ def test_a_spreadsheet_runs_no_formula(database: Path) -> None:
     assert list(csv.DictReader(io.StringIO(safe, newline=""))) == [guarded | others]
     said = refusal("sql", database, statement, "--spreadsheet-safe", status=2)
     assert said.endswith("--spreadsheet-safe needs --format csv")
-
-
-@pytest.mark.slow
-def test_a_report_can_be_made_safe_for_a_spreadsheet(database: Path, tmp_path: Path) -> None:
-    (tmp_path / "comm.mine.sql").write_text("-- One row.\nSELECT '=1+1' AS name\n")
-    folder = tmp_path / "report"
-    done = called(
-        "report", database, "--format", "csv", "-o", folder, "--spreadsheet-safe",
-        "--queries", tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert (folder / "comm.mine.csv").read_text() == "name\n'=1+1\n"

@@ -13,7 +13,6 @@ import traceql
 from traceql.errors import LossyLoad, TraceCorrupt, TraceqlError
 from traceql.readers import lost_data
 from traceql.readers.formats.perfetto.read import read_native
-from traceql.readers.lost_data import Effect, effect_of
 from traceql.readers.trace_processor import TraceProcessor, arrow_table, open_trace_processor
 
 Packets = list[TracePacket]
@@ -193,20 +192,6 @@ def test_losses_of_the_recording_fail_the_ledger(
     checks = ledger(tmp_path, whole())
     assert checks["lost while recording"] == (3, 0, False)
     assert checks["trace processor errors"] == (0, 0, True)
-
-
-@pytest.mark.parametrize(
-    ("name", "severity", "effect"),
-    [
-        ("tokenizer_skipped_packets", "info", Effect.LOST),
-        ("a_new_one", "error", Effect.LOST),
-        ("a_new_one", "info", Effect.NONE),
-        ("flow_no_enclosing_slice", "error", Effect.NONE),
-        ("traced_buf_sequence_packet_loss", "data_loss", Effect.RECORDING),
-    ],
-)
-def test_statistics_mean_what_the_rules_say(name: str, severity: str, effect: Effect) -> None:
-    assert effect_of(name, severity) is effect
 
 
 def test_every_diagnostic_that_speaks_of_failures_has_a_rule() -> None:

@@ -41,12 +41,6 @@ def cells(name: str) -> tuple[dict[str, str], list[dict[str, str]]]:
     return units, [row for row in rows if row["ID"].isdigit()]
 
 
-def of_trace(name: str) -> list[dict[str, Any]]:
-    """The kernels of a trace in their order, by the module json alone."""
-    file = TRACES / f"{name}.pt.trace.json.gz"
-    events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
-    return sorted((e for e in events if e.get("cat") == "kernel"), key=lambda e: e["ts"])
-
 
 def profile(name: str) -> Profile:
     return read_profile(NCU / f"{name}.csv.gz")
@@ -80,7 +74,9 @@ def test_every_value_of_a_raw_page_is_loaded(eager: traceql.Run) -> None:
 @pytest.mark.slow
 def test_each_kernel_has_the_launch_at_its_place(eager: traceql.Run) -> None:
     _, rows = cells(f"{EAGER}-raw-base")
-    kernels = of_trace(EAGER)
+    file = TRACES / f"{EAGER}.pt.trace.json.gz"
+    events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+    kernels = sorted((e for e in events if e.get("cat") == "kernel"), key=lambda e: e["ts"])
     assert len(kernels) == len(rows) == 155
     found = eager.select("""
         SELECT kernel.name, kernel.dur, profiled_launch.number, kernel_match.how

@@ -233,11 +233,6 @@ def test_rules_of_ones_own_come_first(tmp_path: Path) -> None:
         ]  # fmt: skip
 
 
-def test_a_name_that_is_no_text_is_refused(load: Load) -> None:
-    with pytest.raises(traceql.TraceqlError, match=r"not a profiler trace.*name"):
-        load('{"traceEvents": [%s]}' % event(name="[1]"))
-
-
 def test_ranks_of_one_unrelated_clock_keep_their_distance(tmp_path: Path) -> None:
     starts = {0: 1_000_000, 1: 1_020_000, 2: 90_000_000_000, 3: 90_000_050_000}  # us
     for rank, ts in starts.items():

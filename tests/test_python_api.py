@@ -130,13 +130,6 @@ def test_sql_reads_data_frames_that_are_given_by_name(kind: type, complete: trac
         complete.sql(joined)  # neither in scope nor left from the statement before
 
 
-def test_what_is_no_frame_or_hides_a_table_is_refused(complete: traceql.Run) -> None:
-    with pytest.raises(traceql.TraceqlError, match="is of type list; give a data frame"):
-        complete.sql("FROM mine", frames={"mine": [1, 2]})
-    with pytest.raises(traceql.TraceqlError, match="has the name of a table"):
-        complete.sql("FROM kernel", frames={"Kernel": pd.DataFrame({"a": [1]})})
-
-
 def test_sql_is_confined_and_con_is_not(run: traceql.Run, tmp_path: Path) -> None:
     (tmp_path / "secret.csv").write_text("word\nsecret\n")
     read = f"FROM '{tmp_path / 'secret.csv'}'"
@@ -264,14 +257,6 @@ def test_a_closed_run_says_so(database: Path) -> None:
     assert repr(run) == f"<Run {database}, closed>"
     with pytest.raises(traceql.TraceqlError, match="is closed; open it again"):
         run.sql("SELECT 1 AS a")
-
-
-def test_completion_offers_what_users_need(complete: traceql.Run) -> None:
-    offered = {name for name in dir(complete) if not name.startswith("_")}
-    assert offered == {
-        *("close", "complete", "con", "diff", "excerpt", "findings", "interrupt", "path"),
-        *("perfetto", "queries", "query", "report", "run", "sql", "tables", "ui"),
-    }
 
 
 def test_the_earlier_names_are_kept_for_a_release(database: Path) -> None:

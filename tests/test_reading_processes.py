@@ -138,21 +138,6 @@ def test_a_bug_of_a_reader_is_reported_in_one_line_without_a_process(
 
 
 @pytest.mark.slow
-def test_small_files_start_no_process_and_import_no_engine(tmp_path: Path) -> None:
-    run = two_ranks(tmp_path / "run")
-    program = (
-        "import subprocess, sys; subprocess.Popen = None\n"
-        "sys.argv[0] = 'traceql'; from traceql.cli import main\n"
-        "try:\n    main()\n"
-        "finally:\n    print({'pandas', 'wasmtime', 'google.protobuf'} & {*sys.modules})"
-    )
-    arguments = ["load", "--reader", "stream", str(run), "-o", str(tmp_path / "run.duckdb")]
-    command = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("set()\n")
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("processes_read")
 def test_a_process_that_is_killed_is_reported_in_one_line(tmp_path: Path) -> None:
     """As the kernel kills one when memory runs out."""

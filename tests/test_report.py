@@ -111,16 +111,6 @@ def test_what_a_trace_says_is_never_markup(html: str) -> None:
 
 
 @pytest.mark.slow
-def test_charts_have_a_text_alternative_and_colours_of_the_page(html: str) -> None:
-    pictures = [attributes for tag, attributes in _Page(html).tags if tag == "svg"]
-    assert len(pictures) > 30
-    assert all(p["role"] == "img" and "table" in str(p["aria-label"]) for p in pictures)
-    (drawing,) = re.findall(r'<figure id="time-breakdown".*?</svg>', html, re.DOTALL)
-    assert 'fill="var(--paper)"' in drawing
-    assert "#1f2328" not in drawing
-
-
-@pytest.mark.slow
 def test_command_line_writes_a_page_or_the_same_facts_as_data(
     trace: traceql.Run, queries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,14 +144,6 @@ def test_a_finding_leads_to_its_figure_and_to_its_place_in_the_trace() -> None:
     assert place_of_finding(trace, number).ts == lost["ts"]
     with pytest.raises(traceql.TraceqlError, match="no finding 99; list the findings"):
         place_of_finding(trace, 99)
-
-
-def test_a_finding_without_a_place_or_a_figure_has_its_command_alone(trace: traceql.Run) -> None:
-    answer = next(one for one in answers(trace) if one.query.name == "overview.findings")
-    html = findings(answer, "run.duckdb", {})
-    assert "traceql run comm.skew run.duckdb --rank 3" in html
-    assert "<a " not in html
-    assert "traceql ui" not in html
 
 
 def test_a_database_is_never_replaced(tmp_path: Path) -> None:

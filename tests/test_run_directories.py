@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import traces
 from command_line import refusal
 from recorded_runs import run_directory
 
@@ -194,13 +193,6 @@ def test_every_file_that_is_read_beside_traces_is_in_the_list(
     assert {path.name for path in beside - set(files)} == set(NAMES)
 
 
-def test_a_long_number_in_a_name_is_no_rank(tmp_path: Path) -> None:
-    name = "rank99999999999999999999_tp99999999999999999999_.json"
-    traces.write(tmp_path / name, traces.kernel("k", ts=0, dur=1))
-    with traceql.open(traceql.load(tmp_path / name, tmp_path / "x.duckdb").database) as trace:
-        assert values(trace, "SELECT rank, tp_rank FROM trace") == [(0, None)]
-
-
 def test_an_odd_fact_is_unknown_and_reported(run: Path) -> None:
     window = {"begin_unix_ns": 1_000_000_000, "end_unix_ns": "late"}
     changed(run / "run.json", model=["m"], window=window)
@@ -210,21 +202,6 @@ def test_an_odd_fact_is_unknown_and_reported(run: Path) -> None:
         assert list(failed_checks(trace)) == ["run.json"]
         assert "`$.model`" in failed_checks(trace)["run.json"][2]
         assert values(trace, ROWS) == [WHOLE]
-
-
-def test_the_ledger_has_the_entries_of_every_run(tmp_path: Path) -> None:
-    for number in (0, 1):
-        run = run_directory(tmp_path / f"run{number}")
-        file = run / "traces" / "rank0.pt.trace.json"
-        file.write_text(file.read_text() + " " * number)
-        reason = f"stopped {number}"
-        changed(run / "run.json", ranks=[rank(rank=number)], status="incomplete", reason=reason)
-        traceql.load(file, tmp_path / "x.duckdb")
-    with traceql.open(tmp_path / "x.duckdb") as trace:
-        failed = trace.query("quality.ledger", failed=True).rows()
-        assert [(row["rank"], row["note"]) for row in failed] == [
-            (0, "incomplete: stopped 0"), (1, "incomplete: stopped 1"),
-        ]  # fmt: skip
 
 
 # --- files that a run can do without ---------------------------------------------------------

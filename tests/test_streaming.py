@@ -68,20 +68,6 @@ def require_equal(path: Path) -> Any:
     return got
 
 
-def test_what_does_not_fit_into_memory_is_written_to_disk(tmp_path: Path) -> None:
-    kept = scratch.Scratch(tmp_path, memory_bytes=100)
-    numbers = [pa.table({"n": [number] * 5}) for number in range(3)]  # of 40 bytes each
-    kept.add("numbers", numbers[0])
-    assert kept.is_in_memory
-    assert [*tmp_path.iterdir()] == []
-    kept.add("numbers", numbers[1])
-    kept.add("numbers", numbers[2])
-    assert not kept.is_in_memory
-    assert len([*tmp_path.iterdir()]) == 3
-    assert [*kept.take("numbers")] == numbers
-    assert [*tmp_path.iterdir()] == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("run", [name for name in databases.RUNS if name != databases.SERVING])
 def test_recordings_give_the_same_tables(run: str, tmp_path: Path) -> None:

@@ -155,15 +155,3 @@ def test_a_name_is_cut_in_the_middle_and_a_sentence_is_not() -> None:
     (name,) = what.lines(_KERNEL)
     assert re.fullmatch(r"void vllm::.*….*const\*\)", name)
     assert places(name) == what.room
-
-
-def test_a_failed_check_says_how_to_see_all_of_its_rows(serving: Path, tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
-    (own / "mine.sql").write_text("-- Every number is small.\nSELECT range AS n FROM range(1234)\n")
-    done = called("check", serving, "--checks", "own")
-    assert done.returncode == 1
-    said = done.stdout.decode()
-    assert "✗ mine: FAILED, 1,234 rows\n  Every number is small.\n" in said
-    assert "5 of 1,234 rows; for all of them:\n" in said
-    assert said.splitlines()[-1] == "  traceql sql run.duckdb - < own/mine.sql"

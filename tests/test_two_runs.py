@@ -182,19 +182,6 @@ def test_without_a_common_phase_first_kernels_begin_together(
     assert place_of_pair(pair_of(base, no_steps)) is None
 
 
-def test_the_page_shows_both_steps(runs: dict[str, traceql.Run]) -> None:
-    pair = pair_of(runs["base"], runs["new"], at(runs["base"], 0, 100))
-    place = place_of_pair(pair)
-    assert place is not None
-    assert (place.ts, place.dur) == (4_003_000, 30_000)
-    swapped = pair_of(runs["new"], runs["base"], at(runs["new"], 0, 4000))
-    shorter = place_of_pair(swapped)
-    assert shorter is not None
-    assert (shorter.ts, shorter.dur) == (4_003_000, 6_000)
-    assert shorter.view_start < 4_003_000
-    assert shorter.view_end >= 4_003_000 + 20_000
-
-
 def test_ranks_stand_side_by_side_and_say_their_run(
     runs: dict[str, traceql.Run], tmp_path: Path
 ) -> None:
@@ -242,19 +229,6 @@ def test_neither_run_changes_the_other(
 
 def written(pair: Pair, folder: Path) -> TraceProcessor:
     return open_trace_processor(export_runs([pair.base, pair.new], folder / "both.pftrace"))
-
-
-def test_a_slice_finds_its_row_in_the_database_of_its_run(
-    runs: dict[str, traceql.Run], tmp_path: Path
-) -> None:
-    pair = pair_of(runs["base"], runs["new"])
-    with written(pair, tmp_path) as tp:
-        found = all_rows(tp, f"{_SLICES} WHERE slice.category = 'kernel'")
-    assert {row[0] for row in found} == {"base", "new"}
-    for label, _, ts, dur, name, _, sql in found:
-        run = pair.base if label == "base" else pair.new
-        (row,) = run.database.sql(sql)
-        assert (row["ts"] + run.shift_ns, row["dur"], row["name"]) == (ts, dur, name)
 
 
 def test_export_says_what_is_aligned(runs: dict[str, traceql.Run], tmp_path: Path) -> None:

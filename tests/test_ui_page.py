@@ -5,7 +5,6 @@ import re
 import signal
 import struct
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import databases
@@ -122,15 +121,6 @@ def test_a_query_opens_at_its_slowest_row(database: Path) -> None:
     assert (int(asked["ts"]), int(asked["dur"])) == (gap["ts"], gap["dur"])
     assert int(asked["visStart"]) < gap["ts"]
     assert gap["ts"] + gap["dur"] < int(asked["visEnd"])
-
-
-@pytest.mark.slow
-def test_over_ssh_it_says_how_to_forward_the_port(database: Path) -> None:
-    remote: dict[str, Any] = {"SSH_CONNECTION": "10.0.0.1 50000 10.0.0.2 22", "USER": "me"}
-    with served("ui", database, **remote) as (link, process):
-        fetched(link)
-        said = process.communicate(timeout=20)[1]
-    assert "ssh -L 9001:localhost:9001 me@10.0.0.2" in said
 
 
 def test_mistakes_are_one_line(database: Path, tmp_path: Path) -> None:

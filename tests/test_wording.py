@@ -66,19 +66,6 @@ def test_a_screen_of_one_run_calls_its_devices_npus(
 
 
 @pytest.mark.slow
-def test_a_query_without_rows_speaks_of_npus(runs: tuple[Path, Path]) -> None:
-    done = called("run", "idle.gaps", runs[0], "--cause", "sync")
-    assert b"NPU" in done.stderr
-    assert b"GPU" not in done.stderr
-
-
-@pytest.mark.slow
-def test_a_chart_speaks_of_npus(runs: tuple[Path, Path]) -> None:
-    with traceql.open(runs[0]) as trace:
-        assert "NPU time by kernel" in str(trace.run("kernels.top").chart().to_dict())
-
-
-@pytest.mark.slow
 def test_a_comparison_of_npus_speaks_of_npus(runs: tuple[Path, Path], tmp_path: Path) -> None:
     shown = called("diff", *runs, "--details").stdout.decode()
     assert called("diff", *runs, "--report", tmp_path / "diff.html").returncode == 0
@@ -112,8 +99,3 @@ def test_sql_and_python_have_the_same_words(dialect: str) -> None:
             con.execute("SELECT text_for_dialect(?, ?)", [dialect, one]).fetchone() for one in texts
         ]
     assert said == [(terminology([dialect])(one),) for one in texts]
-
-
-def test_words_of_npus() -> None:
-    assert terminology(["ascend"])(_SENTENCE) == "A Call of CANN launches ACL graphs on NPUs"
-    assert terminology(["ascend", "nsys"])(_SENTENCE) == _SENTENCE
