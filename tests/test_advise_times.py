@@ -23,7 +23,7 @@ from traceql.plan.advise.machine import (
     with_points,
 )
 from traceql.plan.advise.prediction import Predictor, Requests, StepTime, step_time
-from traceql.plan.advise.role_times import DefaultTimes, RoleTimes, floors
+from traceql.plan.advise.role_times import DefaultTimes, Evidence, RoleTimes, floors
 
 DENSE = model_named("qwen3-8b")
 EXPERTS = model_named("qwen3-30b-a3b")
@@ -31,7 +31,7 @@ H200 = machine_named("h200")
 
 
 @dataclass(frozen=True)
-class Stated:
+class Stated(Evidence):
     """Evidence that is the same for every load, or double for each doubling of the ranks."""
 
     ns: Mapping[str, float]

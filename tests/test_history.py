@@ -104,7 +104,7 @@ def test_a_change_is_told_with_its_size_date_and_commit(tmp_path: Path) -> None:
     found = traceql.history(tmp_path, metrics="decode.step")
     assert found.titles == ("decode step of qwen3 with 36 layers on H200",)
     assert found.has_change == (True,)
-    assert found.told[0].startswith(
+    assert found.descriptions[0].startswith(
         f"slower by 6.1% since 2026-10-03 14:13 (commit {commit(12)[:9]}), z = "
     )
     rows = found.df()
@@ -127,7 +127,7 @@ def test_the_value_of_a_run_is_that_of_a_comparison(tmp_path: Path) -> None:
     found = traceql.history(tmp_path, metrics=asked)
     values = {f"{row['scope']}.{row['metric']}": row["median_ns"] for row in found}
     assert values == {name: expected[name] for name in (*asked[:-1], "all.step")}
-    assert "too few runs" in found.told[0]
+    assert "too few runs" in found.descriptions[0]
 
 
 def test_runs_of_a_baseline_and_runs_of_a_commit_are_one_point(tmp_path: Path) -> None:

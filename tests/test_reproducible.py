@@ -13,7 +13,6 @@ from derived import Tables, insert, make_every_table, rows
 from workload_runs import DENSE, loaded
 
 import traceql
-from traceql.database.loading import database
 from traceql.database.loading.draft import every_table
 from traceql.database.loading.load import load
 from traceql.database.loading.reading import FileRead
@@ -99,16 +98,14 @@ def test_threads_change_no_digit(name: str, tmp_path: Path) -> None:
 def test_rows_are_in_the_order_of_ranks_whichever_is_inserted_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    insert_from = database._insert_from
+    take = FileRead.take
 
-    def slow_at_first(
-        con: duckdb.DuckDBPyConnection, file: FileRead, table: str, *more: Any
-    ) -> None:
+    def slow_at_first(file: FileRead, table: str) -> Any:
         if "rank0" in file.path.name:
             time.sleep(0.05)
-        insert_from(con, file, table, *more)
+        return take(file, table)
 
-    monkeypatch.setattr(database, "_insert_from", slow_at_first)
+    monkeypatch.setattr(FileRead, "take", slow_at_first)
     for rank in range(3):
         traces.write(
             tmp_path / f"rank{rank}.json",

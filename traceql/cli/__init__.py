@@ -49,7 +49,7 @@ class _Commands(CommandGroup):
 @click.command(
     cls=_Commands,
     subcommands=SUBCOMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(__version__, prog_name="traceql")
 def cli() -> None:

@@ -1,7 +1,7 @@
 """traceql advise"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from traceql.plan.advise import Advice
     from traceql.plan.advise.check import Check
 
+_GIVEN = click.core.ParameterSource.COMMANDLINE
 _LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks", "results", "check")
 
 
@@ -23,13 +24,11 @@ _LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks", "results", "c
     "--gpus",
     type=click.IntRange(1, 16),
     default=8,
-    show_default=True,
     help="Maximum number of GPUs, all in one machine.",
 )
 @click.option(
     "--goal",
     default="max throughput",
-    show_default=True,
     help='Limits and a target, e.g. "tpot < 20ms, ttft < 500ms, max throughput"; the target may '
     "also be min tpot or min gpus.",
 )
@@ -51,12 +50,8 @@ _LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks", "results", "c
     multiple=True,
     help="Peaks of the GPU, as for traceql load; measured peaks include collective times.",
 )
-@click.option(
-    "--prompt-tokens", type=click.IntRange(1), default=1024, show_default=True, help="Per request."
-)
-@click.option(
-    "--output-tokens", type=click.IntRange(2), default=256, show_default=True, help="Per request."
-)
+@click.option("--prompt-tokens", type=click.IntRange(1), default=1024, help="Per request.")
+@click.option("--output-tokens", type=click.IntRange(2), default=256, help="Per request.")
 @click.option(
     "--max-model-len",
     type=click.IntRange(1),
@@ -66,7 +61,6 @@ _LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks", "results", "c
     "--gpu-memory-utilization",
     type=click.FloatRange(0, 1, min_open=True),
     default=0.9,
-    show_default=True,
     help="Share of GPU memory that vLLM may use.",
 )
 @format_options(
@@ -76,20 +70,12 @@ _LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks", "results", "c
 @click.pass_context
 def advise(
     ctx: click.Context,
+    /,
     database: Path | None,
-    model: str | None,
-    gpu: str | None,
-    gpus: int,
-    goal: str,
-    run: Path | None,
-    results: Path | None,
     check: bool,
-    peaks: tuple[Path, ...],
-    prompt_tokens: int,
-    output_tokens: int,
-    max_model_len: int | None,
     gpu_memory_utilization: float,
     output_format: OutputFormat,
+    **options: Any,
 ) -> None:
     """Recommend a parallel layout, or check a run's configuration.
 
@@ -98,44 +84,28 @@ def advise(
     list settings of the run that may cost time.
     """
     if database:
-        _require_no_layout_options(ctx)
-        _write_checklist(database, output_format)
+        given = [name for name in _LAYOUT_OPTIONS if ctx.get_parameter_source(name) is _GIVEN]
+        if given:
+            raise click.UsageError(
+                f"--{given[0]} does not apply to DATABASE, which is checked as it was run; to "
+                "predict layouts from it, use --run"
+            )
+        from traceql.database.database import Database
+        from traceql.plan.advise.tables import checklist
+
+        with Database(database) as opened:
+            rows = checklist(opened)
+        write_result(rows, output_format, keys=rows.columns)
         return
-    if check and results is None:
+    if check and options["results"] is None:
         raise click.UsageError("--check needs --results")
     from traceql.plan.advise import advise as recommend
 
-    advice = recommend(
-        run,
-        goal=goal,
-        model=model,
-        gpu=gpu,
-        gpus=gpus,
-        prompt_tokens=prompt_tokens,
-        output_tokens=output_tokens,
-        max_model_len=max_model_len,
-        utilization=gpu_memory_utilization,
-        peaks=peaks,
-        results=results,
-        warn=print_warning,
-    )
+    advice = recommend(**options, utilization=gpu_memory_utilization, warn=print_warning)
     if advice.check and check:
         _write_check(advice.check, output_format)
     else:
         _write_layouts(advice, output_format)
-
-
-def _require_no_layout_options(ctx: click.Context) -> None:
-    given = [
-        name
-        for name in _LAYOUT_OPTIONS
-        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-    ]
-    if given:
-        raise click.UsageError(
-            f"--{given[0]} does not apply to DATABASE, which is checked as it was run; to predict "
-            "layouts from it, use --run"
-        )
 
 
 def _write_layouts(advice: "Advice", output_format: OutputFormat) -> None:
@@ -161,12 +131,3 @@ def _write_check(check: "Check", output_format: OutputFormat) -> None:
     from traceql.plan.advise.tables import CHECK_KEYS, check_rows
 
     write_result(check_rows(check), output_format, keys=CHECK_KEYS)
-
-
-def _write_checklist(database: Path, output_format: OutputFormat) -> None:
-    from traceql.database.database import Database
-    from traceql.plan.advise.tables import checklist
-
-    with Database(database) as trace:
-        rows = checklist(trace)
-    write_result(rows, output_format, keys=rows.columns)

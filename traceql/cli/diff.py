@@ -42,7 +42,6 @@ class Percent(click.ParamType[float]):
     "--threshold",
     type=Percent(),
     default="1%",
-    show_default=True,
     help="Ignore changes smaller than this.",
 )
 @accept_option

@@ -1,6 +1,6 @@
 """The text output of traceql diff: answer, set-up, numbers and causes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -52,8 +52,6 @@ _CAUSES = "SELECT * FROM cause WHERE scope = $scope AND (base_ns <> 0 OR new_ns 
 _TOTAL = "SELECT change, CAST(SUM(delta_ns) AS BIGINT) AS ns FROM total GROUP BY change"
 _RECORDED = "SELECT side, ns / lanes AS ns FROM total_run ORDER BY side"
 _STRATA = "SELECT * FROM stratum"
-
-
 _RECORDING_PARTS = {
     "speed": "from the speed of steps",
     "work": "from more or fewer steps",
@@ -70,7 +68,12 @@ def print_comparison(comparison: Comparison, *, details: bool) -> None:
     """
     for answer in answers(comparison):
         print_text(one_line(answer.text), before=f"{MARKS[answer.verdict]} ", bold=True)
-    _print_sides(comparison)
+    click.echo()
+    for side, runs in (("base", comparison.base), ("new ", comparison.new)):
+        names = [one_line(run.name) for run in runs]
+        text = names[0] if len(runs) == 1 else f"{names[0]} to {names[-1]}"
+        line = f"{side}  {format_count(len(runs), 'run')}: {text}"
+        click.echo(without_middle(line, terminal_width()))
     _print_setup(comparison.differences, details=details)
     if not comparison.same_recordings:
         _print_numbers(comparison)
@@ -86,15 +89,6 @@ def print_comparison(comparison: Comparison, *, details: bool) -> None:
         "diff.html writes a page.",
         err=True,
     )
-
-
-def _print_sides(comparison: Comparison) -> None:
-    click.echo()
-    for side, runs in (("base", comparison.base), ("new ", comparison.new)):
-        names_of = [one_line(run.name) for run in runs]
-        text = names_of[0] if len(runs) == 1 else f"{names_of[0]} to {names_of[-1]}"
-        line = f"{side}  {format_count(len(runs), 'run')}: {text}"
-        click.echo(without_middle(line, terminal_width()))
 
 
 def _print_setup(differences: Sequence[Difference], *, details: bool) -> None:
@@ -135,7 +129,11 @@ def _print_numbers(comparison: Comparison) -> None:
     title = ["", "base", "new", "change", "95% interval" if has_interval else "spread", "verdict"]
     cells = [
         [
-            comparison.terminology(_name(row)),
+            comparison.terminology(
+                _NAMES[row["metric"]]
+                .format("" if row["scope"] == "unknown" else row["scope"])
+                .strip()
+            ),
             _format_value(row, "base"),
             _format_value(row, "new"),
             format_percent(row["change_pct"]),
@@ -157,10 +155,6 @@ def _print_numbers(comparison: Comparison) -> None:
         print_text(comparison.terminology(text), before=" ")
 
 
-def _name(row: Mapping[str, Any]) -> str:
-    return _NAMES[row["metric"]].format("" if row["scope"] == "unknown" else row["scope"]).strip()
-
-
 def _format_value(row: Mapping[str, Any], side: str) -> str:
     return f"{row[side]:,.0f}" if row["unit"] == "tokens/s" else format_time(row[side])
 
@@ -178,8 +172,7 @@ def _format_certainty(row: Mapping[str, Any], *, has_interval: bool) -> str:
 
 def _format_verdict(row: Mapping[str, Any]) -> str:
     if row["verdict"] == Verdict.INCONCLUSIVE:
-        runs = row["runs_needed"]
-        return f"inconclusive: needs {f'{runs} runs a side' if runs else 'over 50 runs a side'}"
+        return f"inconclusive: needs {row['runs_needed'] or 'over 50'} runs a side"
     return str(row["verdict"])
 
 
@@ -187,20 +180,20 @@ def _print_table(
     title: Sequence[str], rows: Sequence[Sequence[str]], verdicts: Sequence[str]
 ) -> None:
     """Prints a title and rows; all columns but the first and the last are numbers."""
-    last = len(title) - 1
-    widths = [max(map(places, column)) for column in zip(title, *rows, strict=True)]
+    heads, *lines = _aligned([title, *rows], left=(0, len(title) - 1))
+    click.secho(f" {'   '.join(heads)}".rstrip(), bold=True)
+    click.echo(f" {'─' * places('   '.join(heads))}")
+    for line, row, verdict in zip(lines, rows, verdicts, strict=True):
+        colored = click.style(row[-1], fg=_COLOURS.get(verdict))
+        click.echo(f" {'   '.join([*line[:-1], colored])}".rstrip())
 
-    def joined(cells: Sequence[str]) -> str:
-        return "   ".join(
-            align(cell, widths[column], right=column > 0)
-            for column, cell in enumerate(cells[:last])
-        )
 
-    click.secho(f" {joined(title)}   {title[last]}", bold=True)
-    click.echo(f" {'─' * (sum(widths) + 3 * last)}")
-    for row, verdict in zip(rows, verdicts, strict=True):
-        colored = click.style(row[last], fg=_COLOURS.get(verdict))
-        click.echo(f" {joined(row)}   {colored}".rstrip())
+def _aligned(rows: Sequence[Sequence[str]], left: Collection[int]) -> Iterator[list[str]]:
+    """The cells of rows in the widths of their columns, of which some are aligned left."""
+    widths = [max(map(places, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = enumerate(zip(row, widths, strict=True))
+        yield [align(cell, width, right=column not in left) for column, (cell, width) in cells]
 
 
 def _print_coverage(comparison: Comparison, *, details: bool) -> None:
@@ -247,9 +240,13 @@ def _print_causes(
         bold=True,
     )
     printed, rest = _select_causes(rows, details=details)
+
+    def change(base_ns: float, new_ns: float, name: str, delta_ns: float) -> list[str]:
+        return [format_time_change(delta_ns), name, format_time(base_ns), format_time(new_ns)]
+
     cells = [
         [
-            *_format_change(row["base_ns"], row["new_ns"], cause_name(row), row["delta_ns"]),
+            *change(row["base_ns"], row["new_ns"], cause_name(row), row["delta_ns"]),
             _format_kernel_counts(row),
             _format_interval(row),
             str(row["verdict"] or ""),
@@ -261,18 +258,14 @@ def _print_causes(
             sum(row[column] for row in rest) for column in ("base_ns", "new_ns", "delta_ns")
         )
         name_of_rest = f"{len(rest)} others"
-        cells.append([*_format_change(rest_base, rest_new, name_of_rest, delta), "", "", ""])
-    cells.append([*_format_change(base, new, name, new - base), "", "", ""])
+        cells.append([*change(rest_base, rest_new, name_of_rest, delta), "", "", ""])
+    cells.append([*change(base, new, name, new - base), "", "", ""])
     verdicts = [row["verdict"] for row in printed]
     _print_cause_table(cells, [*verdicts, *[None] * (len(cells) - len(printed))])
     _print_kernels(scope, changed, {row["metric"] for row in printed}, details=details)
     for text in (layers(comparison, scope), *roots(comparison, scope)):
         if text:
             print_text(one_line(text), before="  ")
-
-
-def _format_change(base_ns: float, new_ns: float, name: str, delta_ns: float) -> list[str]:
-    return [format_time_change(delta_ns), name, format_time(base_ns), format_time(new_ns)]
 
 
 def _select_causes(
@@ -308,15 +301,11 @@ def _format_interval(row: Mapping[str, Any]) -> str:
 
 def _print_cause_table(cells: list[list[str]], verdicts: Sequence[str | None]) -> None:
     """Prints the causes, and below a line their sum, which is the last row."""
-    widths = [max(map(places, column)) for column in zip(*cells, strict=True)]
-    for number, (row, verdict) in enumerate(zip(cells, verdicts, strict=True)):
-        delta, cause, base, new, counts, change = (
-            align(cell, width, right=column not in (1, 4))
-            for column, (cell, width) in enumerate(zip(row[:-1], widths[:-1], strict=True))
-        )
+    for number, line in enumerate(_aligned(cells, left=(1, 4))):
+        delta, cause, base, new, counts, change, _ = line
         if number == len(cells) - 1:
-            click.echo(f"  {'─' * widths[0]}")
-        colored = click.style(row[-1], fg=_COLOURS.get(verdict or ""))
+            click.echo(f"  {'─' * places(delta)}")
+        colored = click.style(cells[number][-1], fg=_COLOURS.get(verdicts[number] or ""))
         text = f"{delta}  {cause}  {base} → {new}  {counts}  {change}"
         click.echo(f"  {text}  {colored}".rstrip())
 
@@ -335,11 +324,8 @@ def _print_kernels(
 
 
 def _format_kernel_change(change: KernelChange) -> str:
-    if not change.gone:
-        return f"also {_format_kernels(change.came)}"
-    if not change.came:
-        return f"no longer {_format_kernels(change.gone)}"
-    return f"{_format_kernels(change.gone)} → {_format_kernels(change.came)}"
+    gone, came = _format_kernels(change.gone), _format_kernels(change.came)
+    return f"{gone} → {came}" if gone and came else f"no longer {gone}" if gone else f"also {came}"
 
 
 def _format_kernels(uses: Sequence[KernelUse]) -> str:

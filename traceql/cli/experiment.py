@@ -129,7 +129,6 @@ def _print_results(opened: "Experiment", queries: "Mapping[str, Query]", *, wide
     "--output",
     type=PATH,
     default="experiment.html",
-    show_default=True,
     help="HTML file to write.",
 )
 def report(results: tuple[Path, ...], output: Path) -> None:

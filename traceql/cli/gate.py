@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import fmean as mean
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,11 +29,8 @@ if TYPE_CHECKING:
     from traceql.runs.gate.decision import Gate
 
 _FORMATS: dict[str, Callable[["Gate"], str]] = {
-    "text": as_text,
-    "json": as_json,
-    "junit": as_junit,
-    "markdown": as_markdown,
-}
+    "text": as_text, "json": as_json, "junit": as_junit, "markdown": as_markdown,
+}  # fmt: skip
 _SUFFIXES = {".txt": "text", ".json": "json", ".xml": "junit", ".md": "markdown"}
 _EPILOG = """\b
 Exit status:
@@ -66,7 +64,6 @@ _MAX_LETTERS = 200
     "format_",
     type=click.Choice(list(_FORMATS)),
     default="text",
-    show_default=True,
     help="Output format, written to stdout.",
 )
 @click.option(
@@ -229,8 +226,7 @@ def _print_strata(runs: Sequence[Sequence[Mapping[str, Any]]]) -> None:
             "runs": len(each),
             "fewest": min(row["units"] for row in each),
             "most": max(row["units"] for row in each),
-            "mean_step_ns": sum(row["gpu_ns"] / row["units"] / row["lanes"] for row in each)
-            / len(each),
+            "mean_step_ns": mean(row["gpu_ns"] / row["units"] / row["lanes"] for row in each),
         }
         for stratum, each in ordered
     ]

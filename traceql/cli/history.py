@@ -1,7 +1,7 @@
 """traceql history"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,7 +21,6 @@ _DEFAULT_THRESHOLD, _DEFAULT_LOOKBACK = 5.0, 100  # as traceql.runs.history.look
     "--by",
     type=click.Choice(("time", "commit", "vllm-commit")),
     default="time",
-    show_default=True,
     help="A point is a run or a baseline, by time; all runs of a commit of the folder where they "
     "were started; or all runs of a commit of vLLM.",
 )
@@ -37,14 +36,12 @@ _DEFAULT_THRESHOLD, _DEFAULT_LOOKBACK = 5.0, 100  # as traceql.runs.history.look
     "--threshold",
     type=click.FloatRange(min=0, min_open=True),
     default=_DEFAULT_THRESHOLD,
-    show_default=True,
     help="z-score from which a point is marked as a change.",
 )
 @click.option(
     "--lookback",
     type=click.IntRange(min=8),
     default=_DEFAULT_LOOKBACK,
-    show_default=True,
     help="Maximum number of earlier points to compare a point with.",
 )
 @click.option(
@@ -65,16 +62,7 @@ _DEFAULT_THRESHOLD, _DEFAULT_LOOKBACK = 5.0, 100  # as traceql.runs.history.look
     help_text="Output format, written to stdout: a row for each series and point.",
     wide=False,
 )
-def history(
-    folder: Path,
-    by: str,
-    metrics: tuple[str, ...],
-    threshold: float,
-    lookback: int,
-    accept: tuple[str, ...],
-    output: Path | None,
-    output_format: OutputFormat,
-) -> None:
+def history(folder: Path, output: Path | None, output_format: OutputFormat, **options: Any) -> None:
     """Plot metrics over the runs of a folder, by time or commit, and detect regressions.
 
     FOLDER holds databases, run directories of traceql capture and saved baselines, at any depth.
@@ -85,34 +73,22 @@ def history(
     from traceql.result import Result
     from traceql.runs.history import history as history_of
 
-    found = history_of(
-        folder,
-        by=by,
-        metrics=metrics,
-        threshold=threshold,
-        lookback=lookback,
-        accept=accept,
-        on_place=lambda path: print_status(f"reading {path} ..."),
-    )
+    found = history_of(folder, **options, on_place=lambda path: print_status(f"reading {path} ..."))
     for reason in found.skipped:
         print_text(f"skipped: {one_line(reason)}", hanging="  ", err=True)
     if output:
         _write(found, output, folder)
     elif output_format.name == "table":
-        _print(found)
+        from traceql.runs.history.run_history import SHOWN
+
+        for sentence, has_change in zip(found.sentences, found.has_change, strict=True):
+            print_text(one_line(sentence), before="! " if has_change else "  ", bold=has_change)
+        for number, title in enumerate(found.titles):
+            click.echo()
+            print_text(one_line(title), bold=True)
+            print_table(found.of(number).select(list(SHOWN)), keys=("x", "median_ns", "z", "mark"))
     else:
         write_result(Result(found.arrow()), output_format)
-
-
-def _print(found: "History") -> None:
-    from traceql.runs.history.run_history import SHOWN
-
-    for sentence, has_change in zip(found.sentences, found.has_change, strict=True):
-        print_text(one_line(sentence), before="! " if has_change else "  ", bold=has_change)
-    for number, title in enumerate(found.titles):
-        click.echo()
-        print_text(one_line(title), bold=True)
-        print_table(found.of(number).select(list(SHOWN)), keys=("x", "median_ns", "z", "mark"))
 
 
 def _write(found: "History", path: Path, folder: Path) -> None:

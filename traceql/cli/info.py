@@ -315,7 +315,6 @@ def _run_check(database: Database, query: Query) -> bool:
     "--output",
     type=PATH,
     default="demo.duckdb",
-    show_default=True,
     help="Database file to create.",
 )
 def demo(output: Path) -> None:

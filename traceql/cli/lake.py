@@ -21,7 +21,6 @@ from traceql.cli.output import print_no_rows, print_status, print_text, write_re
 from traceql.cli.query import QueryGroup, query_command, statement_text
 from traceql.cli.streams import Throughput
 from traceql.errors import TraceqlError
-from traceql.result import Result
 from traceql.runs.lake.lake import LISTED_BY, Lake, fleet_queries
 from traceql.sql.query import Query, catalog
 from traceql.util.text import format_count, one_line
@@ -46,12 +45,9 @@ _format_options = format_options(*ROW_FORMATS, help_text=TABLE_HELP)
 _PROCESSES, _RAY, _PRINT = "processes", "ray", "print"
 _MAX_PROBLEMS = 5  # printed of each kind
 _PROBLEMS = {
-    "missing": "is missing",
-    "damaged": "has changed",
-    "orphan": "belongs to no run",
-    "row": "is damaged",
-    "failed": "could not be loaded",
-}
+    "missing": "is missing", "damaged": "has changed", "orphan": "belongs to no run",
+    "row": "is damaged", "failed": "could not be loaded",
+}  # fmt: skip
 
 
 @click.command()
@@ -148,10 +144,8 @@ def _print_commands(
     from traceql.runs.lake.fan_out import commands
 
     options = ["--again"] if again else []
-    if timeout:
-        options += ["--timeout", f"{timeout:g}"]
-    if trace_processor:
-        options += ["--trace-processor", str(trace_processor.absolute())]
+    options += ["--timeout", f"{timeout:g}"] if timeout else []
+    options += ["--trace-processor", str(trace_processor.absolute())] if trace_processor else []
     for line in commands(runs, lake, *options):
         click.echo(line)
 
@@ -190,7 +184,15 @@ class _Queries(QueryGroup):
             with Lake(lake, queries=folders) as opened:
                 rows = opened.query(query.name, where=where, **parameters)
             if chart_file:
-                _require_one_run(query, rows)
+                if query.name not in fleet_queries() and query.head.chart is not None:
+                    first, *others = dict.fromkeys(one["run"] for one in rows.select(["run"])) or [
+                        ""
+                    ]
+                    if others:
+                        raise TraceqlError(
+                            f"a chart of {query.name} shows one run; choose it with --where "
+                            f"\"run = '{first}'\""
+                        )
                 rows.save_chart(chart_file)
                 print_status(f"wrote {chart_file}: a chart of {len(rows):,} rows")
             elif not len(rows) and output_format.name == "table" and query.head.empty:
@@ -199,17 +201,6 @@ class _Queries(QueryGroup):
                 write_result(rows, output_format, keys=("run", *query.head.keys))
 
         return query_command(query, run_query)
-
-
-def _require_one_run(query: Query, rows: Result) -> None:
-    """Refuses to draw several runs into a chart that is made for one."""
-    if query.name in fleet_queries() or query.head.chart is None:
-        return
-    first, *others = dict.fromkeys(row["run"] for row in rows.select(["run"])) or [""]
-    if others:
-        raise TraceqlError(
-            f"a chart of {query.name} shows one run; choose it with --where \"run = '{first}'\""
-        )
 
 
 @click.command(cls=_Queries, invoke_without_command=True)
@@ -275,7 +266,6 @@ def check(lake: str, fast: bool) -> None:
     "small_mb",
     type=click.FloatRange(0, min_open=True),
     default=32,
-    show_default=True,
     help="Merge files smaller than this many MiB.",
 )
 def compact(lake: str, small_mb: float) -> None:

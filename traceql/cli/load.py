@@ -1,6 +1,7 @@
 """traceql load and cut: the commands that write a database."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,7 +20,6 @@ from traceql.util.process import hide_pandas
     "--output",
     type=PATH,
     default="run.duckdb",
-    show_default=True,
     help="Database file. If it exists, new files are added and loaded ones are skipped.",
 )
 @click.option(
@@ -57,7 +57,6 @@ from traceql.util.process import hide_pandas
     "--reader",
     type=click.Choice(["auto", "perfetto", "stream"]),
     default="auto",
-    show_default=True,
     help="Reader of JSON traces: perfetto reads a whole file with Perfetto's trace processor, "
     "stream reads it in sections with bounded memory, auto streams from 400 MiB of JSON on. The "
     "tables are the same.",
@@ -79,19 +78,7 @@ from traceql.util.process import hide_pandas
     type=click.IntRange(1),
     help="Number of files to read in parallel.  [default: number of CPUs]",
 )
-def load(
-    paths: tuple[Path, ...],
-    output: Path,
-    trace_processor: Path | None,
-    rules: tuple[Path, ...],
-    model_config: Path | None,
-    peaks: tuple[Path, ...],
-    mix_profilers: bool,
-    reader: str,
-    memory: str | None,
-    jobs: int | None,
-    complete: bool,
-) -> None:
+def load(paths: tuple[Path, ...], output: Path, **options: Any) -> None:
     """Load traces, profiles, folders of these or run directories into one DuckDB file.
 
     PATHS are PyTorch profiler traces (.json, CUDA or ROCm), native Perfetto traces (.pftrace,
@@ -107,20 +94,7 @@ def load(
     from traceql.database.loading.load import load as load_traces
 
     with load_progress() as done:
-        loaded = load_traces(
-            paths,
-            output,
-            trace_processor=trace_processor,
-            rules=rules,
-            model_config=model_config,
-            peaks=peaks,
-            mix_profilers=mix_profilers,
-            reader=reader,
-            memory=memory,
-            jobs=jobs,
-            complete=complete,
-            done=done,
-        )
+        loaded = load_traces(paths, output, **options, done=done)
     for path in loaded.skipped:
         print_status(f"skipped: already loaded: {path}")
     for other in loaded.others:

@@ -30,6 +30,11 @@ FOLDED_HELP = (
     "folded is for flamegraph.pl, speedscope and similar tools: stacks with self time in ns "
     "(host.flame)."
 )
+_SAFE_HELP = (
+    "With --format csv: put an apostrophe before text that a spreadsheet would run as a formula "
+    "(=, +, -, @)."
+)
+_WIDE_HELP = "With --format table: show all columns."
 _CHART_SUFFIXES = (".html", ".png", ".svg")
 
 queries_option = click.option(
@@ -97,26 +102,13 @@ def format_options(
         names: of the formats; the first is the default.
         wide: whether the command has --wide.
     """
+    kinds = click.Choice(names)
     options = [
-        click.option(
-            "--format",
-            "format_",
-            type=click.Choice(names),
-            default=names[0],
-            show_default=True,
-            help=help_text,
-        ),
-        click.option(
-            "--spreadsheet-safe",
-            is_flag=True,
-            help="With --format csv: put an apostrophe before text that a spreadsheet would run as "
-            "a formula (=, +, -, @).",
-        ),
+        click.option("--format", "format_", type=kinds, default=names[0], help=help_text),
+        click.option("--spreadsheet-safe", is_flag=True, help=_SAFE_HELP),
     ]
     if wide:
-        options.append(
-            click.option("--wide", is_flag=True, help="With --format table: show all columns.")
-        )
+        options.append(click.option("--wide", is_flag=True, help=_WIDE_HELP))
 
     def combine(parameters: dict[str, Any]) -> dict[str, Any]:
         name, is_safe = parameters.pop("format_"), parameters.pop("spreadsheet_safe")
@@ -239,17 +231,11 @@ def selection_options(*, sql: str, json: str) -> Callable[[_Command], _Command]:
         sql: the tables that a statement can read.
         json: the content of json without --query and --sql.
     """
+    query_help = "Show the rows of this query; list shows their names."
+    param: dict[str, Any] = {"multiple": True, "metavar": "NAME=VALUE"}
     options = [
-        click.option(
-            "--query", metavar="NAME", help="Show the rows of this query; list shows their names."
-        ),
-        click.option(
-            "--param",
-            "params",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="Parameter of --query. Repeatable.",
-        ),
+        click.option("--query", metavar="NAME", help=query_help),
+        click.option("--param", "params", **param, help="Parameter of --query. Repeatable."),
         click.option("--sql", help=f"Show the rows of this statement. {sql}"),
     ]
     format_help = f"Output format, written to stdout. Without --query or --sql, json is {json}."

@@ -210,13 +210,10 @@ def write_dicts(
 
 
 def write_query_list(queries: Mapping[str, Query], output_format: OutputFormat) -> None:
+    heads = {name: query.head for name, query in queries.items()}
     rows = [
-        {
-            "query": name,
-            "meaning": query.head.summary,
-            "chart": query.head.chart.kind if query.head.chart else None,
-        }
-        for name, query in queries.items()
+        {"query": name, "meaning": head.summary, "chart": head.chart and head.chart.kind}
+        for name, head in heads.items()
     ]
     write_dicts(rows, output_format)
 
@@ -251,15 +248,11 @@ def _write_table(rows: _Batches, style: TableStyle, *, wide: bool) -> None:
     result = Result(pa.Table.from_batches(first, rows.schema))
     print_table(result, keys=style.keys, wide=wide, all_columns=_ALL_COLUMNS)
     if len(result) < rows.count:
-        _print_truncated(len(result), rows.count, "--format csv")
+        print_text(f"{len(result):,} of {rows.count:,} rows; --format csv for all", err=True)
 
 
 def print_no_rows(why: str) -> None:
     print_text(one_line(f"no rows: {why}" if why else "no rows"), err=True)
-
-
-def _print_truncated(printed: int, rows: int, option: str) -> None:
-    print_text(f"{printed:,} of {rows:,} rows; {option} for all", err=True)
 
 
 def print_query(database: Database, query: str, **parameters: Any) -> None:
@@ -282,39 +275,29 @@ def print_if_limited(
     if printed and printed == parameters.get(LIMIT):
         sys.stdout.flush()  # show the table while the rows are counted
         if (total := database.count(query, **parameters)) > printed:
-            _print_truncated(printed, total, "--limit 0")
+            print_text(f"{printed:,} of {total:,} rows; --limit 0 for all", err=True)
 
 
 def _write_plain(rows: _Batches, output_format: OutputFormat, if_empty: str = "") -> None:
-    from traceql.result.text_table.export import csv_text, json_text
+    from traceql.result.text_table import export
 
     safe = output_format.spreadsheet_safe
     match output_format.name:
         case "csv":
-            sys.stdout.writelines(csv_text(rows.schema.names, rows, spreadsheet_safe=safe))
+            sys.stdout.writelines(export.csv_text(rows.schema.names, rows, spreadsheet_safe=safe))
         case "json":
-            sys.stdout.writelines(json_text(rows))
+            sys.stdout.writelines(export.json_text(rows))
         case "folded":
-            _write_folded(rows, if_empty)
+            export.require_stacks(rows.schema)
+            is_empty = True
+            for text in export.folded_text(rows):
+                sys.stdout.write(text)
+                is_empty = is_empty and not text
+            if is_empty:
+                print_no_rows(if_empty)
+        case _ if sys.stdout.isatty():
+            raise TraceqlError(
+                "Parquet is binary; redirect it to a file: traceql ... > rows.parquet"
+            )
         case _:
-            _write_parquet(rows)
-
-
-def _write_parquet(rows: _Batches) -> None:
-    if sys.stdout.isatty():
-        raise TraceqlError("Parquet is binary; redirect it to a file: traceql ... > rows.parquet")
-    from traceql.result.text_table.export import write_parquet
-
-    write_parquet(rows.schema, rows, sys.stdout.buffer)
-
-
-def _write_folded(rows: _Batches, if_empty: str) -> None:
-    from traceql.result.text_table.export import folded_text, require_stacks
-
-    require_stacks(rows.schema)
-    is_empty = True
-    for text in folded_text(rows):
-        sys.stdout.write(text)
-        is_empty = is_empty and not text
-    if is_empty:
-        print_no_rows(if_empty)
+            export.write_parquet(rows.schema, rows, sys.stdout.buffer)

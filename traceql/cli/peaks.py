@@ -45,7 +45,6 @@ _SERIES = ("op", "ranks", "algorithm", "source")
     "--buffer-mib",
     type=click.IntRange(1, 2**20),
     default=_DEFAULT_BUFFER_MIB,
-    show_default=True,
     help="The --bufferSize of nvbandwidth, which its output does not include.",
 )
 def import_(files: tuple[Path, ...], output: Path, buffer_mib: int) -> None:
@@ -137,7 +136,6 @@ def _print_tables(peaks: "PeaksDocument", names: Sequence[str], *, wide: bool) -
 
 
 def _print_rows(title: str, rows: list[dict[str, Any]], *, wide: bool) -> None:
-
     if rows:
         click.echo()
         print_text(one_line(title), bold=True)

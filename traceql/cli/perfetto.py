@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 @click.option("--finding", type=int, help="Zoom to this finding (number, see overview.findings).")
 @part_options
 @click.option(
-    "--browser/--no-browser", default=True, help="Open the browser, or only print the link."
+    "--browser/--no-browser",
+    default=True,
+    show_default=False,
+    help="Open the browser, or only print the link.",
 )
 def ui(
     path: Path,
@@ -232,7 +235,6 @@ def export() -> None:
     "--output",
     type=PATH,
     default="run.pftrace",
-    show_default=True,
     help="File to write. It appears only when it is complete.",
 )
 @part_options

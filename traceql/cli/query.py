@@ -189,22 +189,14 @@ def _write_query(
 ) -> None:
     head = database.queries[query.name].head  # in the terms of the device
     values = bound(query, parameters)
-    style = TableStyle(
-        _not_loaded(database, parameters.get("rank")) or head.empty,
-        head.keys,
-        None if LIMIT in parameters else MAX_TABLE_ROWS,
-    )
+    empty, rank = head.empty, parameters.get("rank")
+    loaded = [row["rank"] for row in database.select("SELECT rank FROM trace ORDER BY rank")]
+    if rank is not None and rank not in loaded:
+        empty = f"rank {rank} is not loaded (loaded: {', '.join(map(str, loaded))})"
+    style = TableStyle(empty, head.keys, None if LIMIT in parameters else MAX_TABLE_ROWS)
     count = write_rows(database, query.sql, values, output_format, style)
     if output_format.name == "table":
         print_if_limited(database, query.name, values, count)
-
-
-def _not_loaded(database: Database, rank: int | None) -> str:
-    """Why there are no rows, if the rank is not loaded."""
-    loaded = [row["rank"] for row in database.select("SELECT rank FROM trace ORDER BY rank")]
-    if rank is None or rank in loaded:
-        return ""
-    return f"rank {rank} is not loaded (loaded: {', '.join(map(str, loaded))})"
 
 
 @click.command(cls=_Queries)
@@ -232,8 +224,7 @@ def sql(database: Path, statement: str, output_format: OutputFormat, run_part: P
 def statement_text(argument: str) -> str:
     """The statement of a command line, from stdin if it is -.
 
-    Raises:
-        QueryInvalid: it is not UTF-8.
+    Raises QueryInvalid if it is not UTF-8.
     """
     if argument.isascii() and argument != "-":
         return argument
@@ -279,7 +270,10 @@ def queries(name: str | None, queries: tuple[Path, ...]) -> None:
     broken: list[str] = []
     for query in (found[name] for name in dict.fromkeys((*_FIRST, *found)) if name in found):
         try:
-            by_topic[_topic(query.name)].append((query.name, query.head.summary))
+            first_word = query.name.split(".")[0]
+            topics = (topic for topic, words in _TOPICS.items() if first_word in words)
+            topic = _START if query.name in _FIRST else next(topics, _OTHERS)
+            by_topic[topic].append((query.name, query.head.summary))
         except QueryInvalid as error:
             broken.append(str(error))
     width = max(map(len, found))
@@ -290,13 +284,6 @@ def queries(name: str | None, queries: tuple[Path, ...]) -> None:
             _print_row(row, [width])
     if broken:
         raise QueryInvalid("; ".join(broken))
-
-
-def _topic(name: str) -> str:
-    if name in _FIRST:
-        return _START
-    first_word = name.split(".")[0]
-    return next((topic for topic, words in _TOPICS.items() if first_word in words), _OTHERS)
 
 
 def _print_definition(query: Query) -> None:

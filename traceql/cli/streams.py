@@ -39,7 +39,14 @@ def checked_output(status: int = 1) -> Iterator[None]:
     Prints the reason in one line on stderr, but not if the program that reads our output has ended.
     """
     is_ours = sys.stdout is sys.__stdout__
-    _reopen_closed_streams()
+    # Closed streams are replaced: a file that is opened later would get their number. Then stdin is
+    # empty, stderr is discarded, and writes to stdout fail.
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(_open_devnull(_STDIN, os.O_RDONLY), closefd=False)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(_open_devnull(_STDOUT, os.O_RDONLY), "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(_open_devnull(_STDERR, os.O_WRONLY), "w", closefd=False)
     if is_ours:
         sys.stdout = io.TextIOWrapper(
             io.BufferedWriter(_Output(_STDOUT, "w", closefd=False)),
@@ -59,19 +66,6 @@ def checked_output(status: int = 1) -> Iterator[None]:
         _discard_output()
         click.echo(f"traceql: cannot write the output: {error.strerror}", err=True)
         sys.exit(status)
-
-
-def _reopen_closed_streams() -> None:
-    """Replaces closed streams: stdin is empty, stderr is discarded, writes to stdout fail.
-
-    Otherwise a file that is opened later would get their number.
-    """
-    if sys.stdin is None:
-        sys.stdin = os.fdopen(_open_devnull(_STDIN, os.O_RDONLY), closefd=False)
-    if sys.stdout is None:
-        sys.stdout = os.fdopen(_open_devnull(_STDOUT, os.O_RDONLY), "w", closefd=False)
-    if sys.stderr is None:
-        sys.stderr = os.fdopen(_open_devnull(_STDERR, os.O_WRONLY), "w", closefd=False)
 
 
 def _open_devnull(number: int, mode: int) -> int:

@@ -55,33 +55,23 @@ def cached_database(
     given = [Path(p) for p in paths]
     files = [*trace_files(given), *profile_files(given)]
     stats = [(str(file), size_and_mtime(file)) for file in (*files, *paths_beside(files), *peaks)]
-    made_of = repr((SCHEMA_VERSION, __version__, _recipe(), stats))
-    key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
-    database = _folder() / f"{key}.duckdb"
-    if not database.exists():
-        from traceql.database.loading.load import load
-
-        say()
-        load(files, database, trace_processor=trace_processor, peaks=peaks)
-    return database
-
-
-def _recipe() -> str:
-    """A hash of all files of the package: tables, rules, families and code."""
-    digest = hashlib.sha256()
+    recipe = hashlib.sha256()  # of all files of the package: tables, rules, families and code
     for file in sorted(PACKAGE.rglob("*.*")):
         if file.suffix in _RECIPE_SUFFIXES:
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-def _folder() -> Path:
+            recipe.update(file.read_bytes())
+    made_of = repr((SCHEMA_VERSION, __version__, recipe.hexdigest(), stats))
+    key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
     cache = cache_folder()
     if cache is None:
         raise TraceqlError(
             "there is no folder for a cache, not even a temporary one; set XDG_CACHE_HOME, or load "
             "into a file with traceql load TRACE... -o run.duckdb"
         )
-    folder = cache / "databases"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    database = cache / "databases" / f"{key}.duckdb"
+    database.parent.mkdir(parents=True, exist_ok=True)
+    if not database.exists():
+        from traceql.database.loading.load import load
+
+        say()
+        load(files, database, trace_processor=trace_processor, peaks=peaks)
+    return database

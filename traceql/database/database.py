@@ -71,8 +71,7 @@ class Database:
     def excerpt_of(self, choice: "ExcerptSelection") -> "Self":
         """Opens an excerpt, in a temporary file that is removed when it is closed.
 
-        Raises:
-            TraceqlError: there is no such time or step; the message says what there is.
+        Raises TraceqlError if there is no such time or step.
         """
         from traceql.database.excerpt import cut
 
@@ -102,12 +101,7 @@ class Database:
         return result(con, query.sql, values, query.head.chart, limit=values.get(LIMIT))
 
     def count(self, name: str, /, **parameters: Any) -> int:
-        """The number of rows that a query has without a limit.
-
-        Raises:
-            QueryNotFound: no such query; the message suggests the closest name.
-            QueryInvalid: an unknown parameter, a value that is not allowed, or invalid SQL.
-        """
+        """The number of rows that a query has without a limit; raises as `query`."""
         query = query_named(name, self.queries)
         values = bound(query, parameters)
         unlimited = values | ({LIMIT: None} if LIMIT in values else {})
@@ -143,11 +137,7 @@ class Database:
             return result(con, sql, parameters or {})
 
     def select(self, sql: str, parameters: dict[str, Any] | None = None) -> Result:
-        """Like `sql`, for statements of traceql and canned queries: sees all tables by their names.
-
-        Raises:
-            QueryInvalid: with DuckDB's message in one line.
-        """
+        """Like `sql`, for traceql's statements and queries: sees all tables by their names."""
         return result(self._tables.connection(sql, answers=False), sql, parameters or {})
 
     def batches(
@@ -175,11 +165,7 @@ class Database:
                 raise QueryInvalid(without_statement(error)) from None
 
     def make(self, queries: Iterable[str]) -> None:
-        """Makes the tables that these queries read, which is faster than for one after the other.
-
-        Raises:
-            QueryNotFound: no such query; the message suggests the closest name.
-        """
+        """Makes the tables that these queries read, faster than for one after the other."""
         statements = [query_named(name, self.queries).sql for name in queries]
         self._tables.connection(*statements, answers=False)
 

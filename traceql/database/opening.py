@@ -78,7 +78,7 @@ def opened_database(
         try:
             versions = con.execute(f"SELECT schema_version FROM {mark}").fetchall()
         except duckdb.Error:
-            raise DatabaseError(_not_one(path, _other_kind(con, mark), otherwise)) from None
+            raise DatabaseError(_not_one(con, path, mark, otherwise)) from None
         if versions != [(version,)]:
             raise DatabaseError(f"{path} was created by another version of traceql; {again}")
         con.execute(_LOCK_DOWN)
@@ -161,30 +161,25 @@ def _attach(con: duckdb.DuckDBPyConnection, path: Path, otherwise: str) -> str:
     return name
 
 
-def _other_kind(con: duckdb.DuckDBPyConnection, mark: str) -> str | None:
-    """The mark of the other kind of database, if the file is one."""
-    tables = "SELECT table_name FROM duckdb_tables() WHERE NOT internal"
+def _not_one(con: duckdb.DuckDBPyConnection, path: Path, mark: str, otherwise: str) -> str:
+    names = set[str]()
     with suppress(duckdb.Error):
-        names = {row[0] for row in con.execute(tables).fetchall()}
-        return next((one for one in _KINDS if one != mark and one in names), None)
-    return None
+        tables = con.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal")
+        names = {name for (name,) in tables.fetchall()}
+    for other, (kind, next_step) in _KINDS.items():
+        if other != mark and other in names:
+            return f"{path} is {kind}; {next_step.format(path=path) or otherwise}"
+    return f"{path} is not a traceql database; {otherwise}"
 
 
-def _not_one(path: Path, other: str | None, otherwise: str) -> str:
-    if other is None:
-        return f"{path} is not a traceql database; {otherwise}"
-    kind, next_step = _KINDS[other]
-    return f"{path} is {kind}; {next_step.format(path=path) or otherwise}"
-
-
-def _refusal(path: Path, said: str, otherwise: str) -> str:
-    if holder := _LOCK_HOLDER.search(said):
+def _refusal(path: Path, message: str, otherwise: str) -> str:
+    if holder := _LOCK_HOLDER.search(message):
         program = Path(holder[1].strip()).name or "a program"
         return f"{path} is locked by PID {holder[2]} ({program}), which has it open; close it there"
-    if "file handle conflict" in said or "different configuration" in said:
+    if "file handle conflict" in message or "different configuration" in message:
         return f"{path} is open in this process, by duckdb.connect; close that connection first"
-    if "WAL does not match" in said:
+    if "WAL does not match" in message:
         return f"{path}.wal, beside the database, belongs to another file; move it away"
-    if "Permission denied" in said:
+    if "Permission denied" in message:
         return f"{path} cannot be read: Permission denied"
     return f"{path} is not a traceql database; {otherwise}"

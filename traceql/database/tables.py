@@ -50,24 +50,19 @@ def relation(
 ) -> duckdb.DuckDBPyRelation:
     """The rows of a statement, which are not computed yet.
 
-    Raises:
-        QueryInvalid: it is several statements, or one that does something else than read.
+    Raises QueryInvalid if it is several statements, or one that does something else than read.
     """
     if len(duckdb.extract_statements(sql)) > 1:
         raise QueryInvalid("more than one statement; run them one at a time")
-    if not _only_reads(sql):
+    read = sql  # EXPLAIN ANALYZE runs the statement after it
+    while explained := _EXPLAIN.match(read):
+        read = read[explained.end() :]
+    if not all(_kind(one) in _READING for one in duckdb.extract_statements(read)):
         raise QueryInvalid("the database is read-only; use SELECT")
     relation = con.sql(sql, params=parameters or None)
     if relation is None:
         raise QueryInvalid("the statement has no result; use SELECT")
     return _held_by_arrow(relation)
-
-
-def _only_reads(sql: str) -> bool:
-    """Whether a statement is one of those that read; so must be what EXPLAIN ANALYZE runs."""
-    while explained := _EXPLAIN.match(sql):
-        sql = sql[explained.end() :]
-    return all(_kind(statement) in _READING for statement in duckdb.extract_statements(sql))
 
 
 def _kind(statement: duckdb.Statement) -> duckdb.StatementType | None:

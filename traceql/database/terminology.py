@@ -26,13 +26,11 @@ class Terminology:
             text = text.replace(general, own)
         return text
 
-    def query(self, query: Query) -> Query:
-        """A query whose head is in these words."""
-        return _Translated(query.path, self) if self.words else query
-
     def queries(self, queries: Mapping[str, Query]) -> dict[str, Query]:
         """Queries, by name, whose heads are in these words."""
-        return {name: self.query(query) for name, query in queries.items()}
+        if not self.words:
+            return dict(queries)
+        return {name: _Translated(query.path, self) for name, query in queries.items()}
 
 
 def terminology(dialects: Collection[str]) -> Terminology:

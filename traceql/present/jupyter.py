@@ -48,7 +48,11 @@ class _Cells:
     def run(self, line: str, cell: str) -> Result | None:
         words, variable = _arguments(line)
         if words:
-            self._open(words[0])
+            held = self._shell.user_ns.get(words[0])
+            self._database = held if isinstance(held, Database) else open_database(words[0])
+            tables = public_tables()
+            columns = {f"{name}.{c.name}" for name, one in tables.items() for c in one.columns}
+            self._names = sorted({*tables, *columns})
         if self._database is None:
             raise TraceqlError("name a database first, e.g. %%traceql run.duckdb")
         result = self._database.sql(cell)
@@ -65,15 +69,6 @@ class _Cells:
         word = found[0].lower() if found else ""
         has_dot = "." in word
         return [name for name in self._names if name.startswith(word) and ("." in name) == has_dot]
-
-    def _open(self, name: str) -> None:
-        held = self._shell.user_ns.get(name)
-        self._database = held if isinstance(held, Database) else open_database(name)
-        tables = public_tables()
-        columns = {
-            f"{name}.{column.name}" for name, one in tables.items() for column in one.columns
-        }
-        self._names = sorted({*tables, *columns})
 
 
 def _arguments(line: str) -> tuple[list[str], str | None]:

@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceql.errors import QueryInvalid, TraceqlError
-from traceql.result.text_table.values import distinct_names
+from traceql.result.text_table.values import (
+    distinct_names,
+    fits_int64,
+    has_map,
+    python_rows,
+    python_values,
+    wide_columns,
+    with_int64,
+)
 from traceql.sql.query import Chart
 from traceql.util.files import replace_file
 
@@ -28,7 +36,10 @@ class Result:
     def __init__(
         self, table: "pa.Table", chart: Chart | None = None, *, limit: int | None = None
     ) -> None:
-        self._table = _with_int64(table.rename_columns(distinct_names(table.column_names)))
+        named = table.rename_columns(distinct_names(table.column_names))
+        # DuckDB sums integers to 128 bits; they become int64 if they fit.
+        narrow = [name for name in wide_columns(named.schema) if fits_int64(named[name])]
+        self._table = named.cast(with_int64(named.schema, narrow)) if narrow else named
         self._chart = chart
         self._limit = limit
 
@@ -60,8 +71,6 @@ class Result:
             TraceqlError: pandas is not installed.
             QueryInvalid: a date that Python does not have, such as one before the year 1.
         """
-        from traceql.result.text_table.values import python_rows
-
         return python_rows(self._table)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
@@ -102,11 +111,7 @@ class Result:
         return self._table.__arrow_c_stream__(requested_schema)
 
     def pl(self) -> "pl.DataFrame":
-        """A Polars DataFrame.
-
-        Raises:
-            TraceqlError: Polars is not installed.
-        """
+        """A Polars DataFrame; raises TraceqlError if Polars is not installed."""
         try:
             import polars as pl
         except ImportError:
@@ -127,8 +132,6 @@ class Result:
                 "pandas is not installed; run pip install 'traceql[notebook]'"
             ) from None
         import pyarrow as pa
-
-        from traceql.result.text_table.values import has_map, python_values
 
         nullable = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}
         named = list(zip(self._table.column_names, self._table.columns, strict=True))
@@ -204,7 +207,11 @@ class Result:
 
         no_picture = ""
         try:
-            if picture := self._picture():
+            if self._chart and self.can_be_drawn:
+                from traceql.result.chart.drawing import Order, notebook_drawing
+
+                order = Order(self._table, self._chart, _NOTEBOOK_WIDTH)
+                picture = notebook_drawing().draw(order).decode()
                 yield {"image/svg+xml": picture, "text/plain": "<chart>"}
         except TraceqlError as error:
             no_picture = str(error)
@@ -215,21 +222,9 @@ class Result:
         """The same for programs other than Jupyter, as one piece."""
         return as_html(self.outputs())
 
-    def _picture(self) -> str:
-        """The chart as SVG, or nothing if there is none."""
-        if self._chart is None or not self.can_be_drawn:
-            return ""
-        from traceql.result.chart.drawing import Order, notebook_drawing
-
-        return notebook_drawing().draw(Order(self._table, self._chart, _NOTEBOOK_WIDTH)).decode()
-
     @property
     def declared_chart(self) -> Chart:
-        """The kind of chart that is declared, and its columns.
-
-        Raises:
-            QueryInvalid: none is.
-        """
+        """The kind of chart that is declared, and its columns; raises QueryInvalid if none is."""
         if self._chart is None:
             raise QueryInvalid("this query declares no chart; plot .df() with Altair instead")
         return self._chart
@@ -274,8 +269,7 @@ def without_statement(error: Exception) -> str:
 def display_in_notebook(outputs: Iterable[dict[str, str]]) -> None:
     """Shows outputs by media type, each as one of its own.
 
-    Raises:
-        NotImplementedError: this is no notebook; a terminal gets the text of repr().
+    Raises NotImplementedError if this is no notebook; a terminal gets the text of repr().
     """
     from IPython import get_ipython
     from IPython.display import display
@@ -290,11 +284,3 @@ def display_in_notebook(outputs: Iterable[dict[str, str]]) -> None:
 def as_html(outputs: Iterable[dict[str, str]]) -> str:
     """Outputs for programs other than Jupyter, as one piece."""
     return "".join(next(iter(output.values())) for output in outputs)
-
-
-def _with_int64(table: "pa.Table") -> "pa.Table":
-    """DuckDB sums integers to 128 bits; they become int64 if they fit."""
-    from traceql.result.text_table.values import fits_int64, wide_columns, with_int64
-
-    narrow = [name for name in wide_columns(table.schema) if fits_int64(table[name])]
-    return table.cast(with_int64(table.schema, narrow)) if narrow else table

@@ -77,8 +77,7 @@ def query_tables(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.Table]
 def mapped_columns(con: duckdb.DuckDBPyConnection, sql: str, params: object = None) -> Columns:
     """All rows of a query of numbers, as one array per column; many rows are mapped from disk.
 
-    Raises:
-        OSError: the disk is full.
+    Raises OSError if the disk is full.
     """
     folder = _database_folder(con)
     reader = con.sql(sql, params=params).to_arrow_reader(_BATCH_ROWS)

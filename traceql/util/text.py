@@ -102,8 +102,7 @@ class CommentHead:
 def source_text(path: Path) -> str:
     """The text of a file with a head.
 
-    Raises:
-        QueryInvalid: it cannot be read, or it is not UTF-8.
+    Raises QueryInvalid if it cannot be read, or it is not UTF-8.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -144,8 +143,7 @@ def comment_head(name: str, source: str, tags: Collection[str], *, mark: str = "
 def described_columns(name: str, head: CommentHead) -> tuple[Column, ...]:
     """The columns of the `@column` lines of a head.
 
-    Raises:
-        QueryInvalid: a line is not `name TYPE  text`.
+    Raises QueryInvalid if a line is not `name TYPE  text`.
     """
     columns = []
     for line in head.tags["column"]:

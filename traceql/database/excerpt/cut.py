@@ -123,21 +123,6 @@ _PIECES_AGAIN = """
 """
 
 
-def find_slices(con: duckdb.DuckDBPyConnection, overlap: Overlap) -> None:
-    """Lists the slices that begin in a window, and those that overlap its start."""
-    ((last_id,),) = con.execute(_LAST_ID).fetchall()
-    con.execute(_BEGUN.format(begun=overlap.begun("source.slice")))
-    con.execute(_OPEN.format(open=overlap.open("source.slice"), first_id=last_id))
-
-
-def insert_slices(con: duckdb.DuckDBPyConnection, overlap: Overlap, *, of_excerpt: bool) -> None:
-    """Fills the tables slice and excerpt_piece; table activity must be filled before."""
-    con.execute(_INSERT.format(first_ts=overlap.first_ts, last_ts=overlap.last_ts))
-    con.execute(_PIECES)
-    if of_excerpt:
-        con.execute(_PIECES_AGAIN)
-
-
 # In a window inside a kernel or a gap no event begins, but its device has a state.
 _ANYTHING = """
     SELECT 1 FROM slice
@@ -237,12 +222,17 @@ def _fill(con: duckdb.DuckDBPyConnection, overlap: Overlap, *, of_excerpt: bool)
     known = definitions()
     con.execute(SELECTED.format(begun_kernels=overlap.begun("source.kernel")))
     con.execute(CUT_LAYERS)
-    find_slices(con, overlap)
+    ((last_id,),) = con.execute(_LAST_ID).fetchall()
+    con.execute(_BEGUN.format(begun=overlap.begun("source.slice")))
+    con.execute(_OPEN.format(open=overlap.open("source.slice"), first_id=last_id))
     con.begin()  # a commit for each table would take longer
     for one in in_order(known):
         _insert(con, one, rows_of(one, overlap))
         if one.name == "activity":
-            insert_slices(con, overlap, of_excerpt=of_excerpt)
+            con.execute(_INSERT.format(first_ts=overlap.first_ts, last_ts=overlap.last_ts))
+            con.execute(_PIECES)
+            if of_excerpt:
+                con.execute(_PIECES_AGAIN)
         elif one.name == "device_timeline":
             con.execute(EDGE_KERNELS)
     con.commit()

@@ -141,19 +141,16 @@ def describe(
         recorded = {key: whole[key] for key in recorded}
         shown["options"] = f"{whole['options']}, then {selection.options}"
     text = _text(selection, shown, Extent(**recorded), of_excerpt=of_excerpt)
-    _create(con, {**shown, **recorded, "text": text})
+    shown |= {**recorded, "text": text}
+    columns = ", ".join(f"{name} {kind}" for name, (kind, _) in _TABLE.items())
+    con.execute(f"CREATE TABLE internal.{EXCERPT_TABLE} ({columns})")
+    values = [shown[name] for name in _TABLE]
+    con.execute(f"INSERT INTO {EXCERPT_TABLE} VALUES ({', '.join('?' * len(values))})", values)
     all_kernels = _KERNELS_OF_RUN if of_excerpt else _KERNELS
     con.execute(_LEDGER.format(all_kernels=all_kernels))
     for comments in _DESCRIBED:
         con.execute(comments)
     return text
-
-
-def _create(con: duckdb.DuckDBPyConnection, shown: Mapping[str, Any]) -> None:
-    columns = ", ".join(f"{name} {kind}" for name, (kind, _) in _TABLE.items())
-    con.execute(f"CREATE TABLE internal.{EXCERPT_TABLE} ({columns})")
-    values = [shown[name] for name in _TABLE]
-    con.execute(f"INSERT INTO {EXCERPT_TABLE} VALUES ({', '.join('?' * len(values))})", values)
 
 
 def _row(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:

@@ -2,37 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 import duckdb
 
 from traceql.sql.definition import Definition
 
-
-class Rule(StrEnum):
-    """Selects the rows of a table.
-
-    WHOLE: all rows: facts of the run, which do not depend on its duration.
-    BEGUN: events that begin in a window, with their whole durations.
-    CLIPPED: intervals of a device in a window, cut at its edges, so that they still cover the time
-        without overlap.
-    KERNEL: rows about kernels in the excerpt.
-    OPERATION: rows of all ranks, if one rank has a kernel of the operation in the excerpt.
-    STEP: rows about complete steps.
-    OWN: the table has its own query (see `_OWN`).
-    """
-
-    WHOLE = "whole"
-    BEGUN = "begun"
-    CLIPPED = "clipped"
-    KERNEL = "kernel"
-    OPERATION = "operation"
-    STEP = "step"
-    OWN = "own"
-
-
+# By the rule that selects their rows.
 _TABLES = {
-    Rule.WHOLE: """
+    # All rows: facts of the run, which do not depend on its duration.
+    "whole": """
         clock communicator cost_formula data_sheet_peak event_kind file_count finding_rule
         fixed_cost graph_node kernel_class kernel_key kernel_metric kernel_rule layer_kind
         layout link load_check measured_collective measured_device model_config model_part
@@ -40,17 +18,23 @@ _TABLES = {
         profiled_work quantization_pattern rank_model rank_model_part recorder run run_file
         run_iteration symbol trace traceql_database track transfer_curve user_peak
     """,
-    Rule.BEGUN: "counter instant memory",
-    Rule.CLIPPED: "device_timeline device_state gap",
-    Rule.KERNEL: """
+    # Events that begin in a window, with their whole durations.
+    "begun": "counter instant memory",
+    # Intervals of a device in a window, cut at its edges: they still cover the time once.
+    "clipped": "device_timeline device_state gap",
+    # Rows about kernels in the excerpt.
+    "kernel": """
         activity collective kernel_match kernel_module launch_origin operation_plane
         profiled_kernel role_call
     """,
-    Rule.OPERATION: "collective_arrival",
-    Rule.STEP: "aligned_step cost request_step step step_time step_tokens",
-    Rule.OWN: "flow kernel launch ledger lost_time module request slice telemetry telemetry_sample",
+    # Rows of all ranks, if one rank has a kernel of the operation in the excerpt.
+    "operation": "collective_arrival",
+    # Rows about complete steps.
+    "step": "aligned_step cost request_step step step_time step_tokens",
+    # The table has a query in _OWN.
+    "own": "flow kernel launch ledger lost_time module request slice telemetry telemetry_sample",
 }
-RULES: Mapping[str, Rule] = {
+RULES: Mapping[str, str] = {
     table: rule for rule, tables in _TABLES.items() for table in tables.split()
 }
 
@@ -59,23 +43,8 @@ _CELLS = 50_000  # approximate number of cells of all windows
 _SHORT_NS = 10_000_000  # the few longer rows are compared with all windows of their rank
 _BOUNDS = "SELECT MIN(ts), MAX(ts + dur), SUM(dur) FROM excerpt_window"
 _CELL_TABLE = """
-    CREATE TEMP TABLE cell AS
-    SELECT
-        number,
-        rank,
-        ts AS from_ts,
-        ts + dur AS to_ts,
-        UNNEST(range(ts // $size, (ts + dur - 1) // $size + 1)) AS cell
-    FROM excerpt_window
-"""
-_EDGE_TABLE = """
-    CREATE TEMP TABLE edge AS
-    SELECT
-        number,
-        rank,
-        ts AS from_ts,
-        ts + dur AS to_ts,
-        UNNEST([ts // $size - 1, ts // $size]) AS cell
+    CREATE TEMP TABLE {name} AS
+    SELECT number, rank, ts AS from_ts, ts + dur AS to_ts, UNNEST({cells}) AS cell
     FROM excerpt_window
 """
 
@@ -136,8 +105,10 @@ def overlap_with_windows(con: duckdb.DuckDBPyConnection) -> Overlap:
     """Lists the windows of excerpt_window in temporary tables that the SELECTs join."""
     ((first, last, total),) = con.execute(_BOUNDS).fetchall()
     cell_ns = max(1000, int(total) // _CELLS)
-    con.execute(_CELL_TABLE, {"size": cell_ns})
-    con.execute(_EDGE_TABLE, {"size": _SHORT_NS})
+    cells = f"range(ts // {cell_ns}, (ts + dur - 1) // {cell_ns} + 1)"
+    con.execute(_CELL_TABLE.format(name="cell", cells=cells))
+    cells = f"[ts // {_SHORT_NS} - 1, ts // {_SHORT_NS}]"
+    con.execute(_CELL_TABLE.format(name="edge", cells=cells))
     return Overlap(cell_ns, first, last)
 
 
@@ -220,18 +191,16 @@ _LAUNCH = f"""
 _FLOW = "FROM source.flow WHERE slice_in IN (SELECT id FROM begun_slice)"
 # A call of a module is a slice with the same ids, also in several windows.
 _MODULE = """
+    WITH piece AS (
+        SELECT id AS slice_id, id, number FROM begun_slice
+        UNION ALL
+        SELECT slice_id, id, number FROM open_slice
+    )
     SELECT module.* REPLACE (each.id AS id, around.id AS parent_id)
     FROM source.module AS module
-    INNER JOIN (
-        SELECT id AS slice_id, id, number FROM begun_slice
-        UNION ALL
-        SELECT slice_id, id, number FROM open_slice
-    ) AS each ON module.id = each.slice_id
-    LEFT JOIN (
-        SELECT id AS slice_id, id, number FROM begun_slice
-        UNION ALL
-        SELECT slice_id, id, number FROM open_slice
-    ) AS around ON module.parent_id = around.slice_id AND each.number = around.number
+    INNER JOIN piece AS each ON module.id = each.slice_id
+    LEFT JOIN piece AS around
+        ON module.parent_id = around.slice_id AND each.number = around.number
     ORDER BY each.id
 """
 _IN_ANY = """
@@ -313,17 +282,24 @@ def rows_of(one: Definition, overlap: Overlap) -> str:
     """The SELECT of a table's rows."""
     source = f"source.{one.name}"
     match RULES[one.name]:
-        case Rule.WHOLE:
+        case "whole":
             return f"FROM {source}"
-        case Rule.BEGUN:
+        case "begun":
             return _begun(overlap, source)
-        case Rule.CLIPPED:
-            return _clipped(one, overlap.clipped(source))
-        case Rule.KERNEL:
-            return _of_kernels(one, source)
-        case Rule.OPERATION:
+        case "clipped":
+            rows = overlap.clipped(source)
+            if "step_id" in {column.name for column in one.columns}:
+                rows = f"SELECT * REPLACE ({_WHOLE_STEP}) FROM ({rows})"
+            return f"SELECT * FROM ({rows}) ORDER BY rank, device, ts"
+        case "kernel":
+            columns = {column.name for column in one.columns}
+            column = "kernel_id" if "kernel_id" in columns else "id"
+            # A profiler may record activities that are not in the table kernel.
+            kept = "begun_slice" if one.name == "activity" else "kept_kernel"
+            return f"FROM {source} WHERE {column} IN (SELECT id FROM {kept})"
+        case "operation":
             return _OF_OPERATIONS.format(source=source)
-        case Rule.STEP:
+        case "step":
             return f"FROM {source} WHERE step_id IN (FROM whole_step)"
         case _:
             return _OWN[one.name]
@@ -348,19 +324,6 @@ def _select(one: Definition) -> str:
 
 def _begun(overlap: Overlap, table: str) -> str:
     return f"SELECT * EXCLUDE (number, from_ts, to_ts) FROM ({overlap.begun(table)})"
-
-
-def _clipped(one: Definition, rows: str) -> str:
-    has_step = any(column.name == "step_id" for column in one.columns)
-    kept = f"SELECT * REPLACE ({_WHOLE_STEP}) FROM ({rows})" if has_step else rows
-    return f"SELECT * FROM ({kept}) ORDER BY rank, device, ts"
-
-
-def _of_kernels(one: Definition, source: str) -> str:
-    column = "kernel_id" if any(c.name == "kernel_id" for c in one.columns) else "id"
-    # A profiler may record activities that are not in the table kernel.
-    kept = "begun_slice" if one.name == "activity" else "kept_kernel"
-    return f"FROM {source} WHERE {column} IN (SELECT id FROM {kept})"
 
 
 _OWN = {

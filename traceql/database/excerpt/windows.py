@@ -15,8 +15,7 @@ _TIME = re.compile(r"\s*(\d[\d,]*(?:\.\d*)?|\.\d+)\s*([a-zµμ]*)\s*", re.IGNORE
 def nanoseconds(text: str) -> int:
     """A time such as 12.5s, 12.5 (seconds), 12,500 ms or 40us, in ns.
 
-    Raises:
-        TraceqlError: it is not a time, or not a whole number of ns.
+    Raises TraceqlError if it is not a time, or not a whole number of ns.
     """
     found = _TIME.fullmatch(text)
     places = _PLACES.get(found[2].lower()) if found else None
@@ -103,25 +102,19 @@ def parse_selection(
 ) -> ExcerptSelection | None:
     """The selection of the options --from, --to, --steps and --sample; None without options.
 
-    Raises:
-        TraceqlError: a value cannot be read, or they contradict each other.
+    Raises TraceqlError if a value cannot be read, or they contradict each other.
     """
     if start is None and end is None and steps is None and sample is None:
         return None
-    return ExcerptSelection(
-        None if start is None else nanoseconds(start),
-        None if end is None else nanoseconds(end),
-        None if steps is None else _step_range(steps),
-        sample,
-    )
-
-
-def _step_range(text: str) -> tuple[int, int]:
-    """The first and the last step of a text such as 100 or 100-110."""
-    found = _STEPS.fullmatch(text)
+    from_ns, to_ns = (None if time is None else nanoseconds(time) for time in (start, end))
+    if steps is None:
+        return ExcerptSelection(from_ns, to_ns, sample=sample)
+    found = _STEPS.fullmatch(steps)
     if found is None:
-        raise TraceqlError(f"'{text}' is neither a step nor a range of steps; write 100 or 100-110")
-    return int(found[1]), int(found[2] or found[1])
+        raise TraceqlError(
+            f"'{steps}' is neither a step nor a range of steps; write 100 or 100-110"
+        )
+    return ExcerptSelection(from_ns, to_ns, (int(found[1]), int(found[2] or found[1])), sample)
 
 
 _EXTENT = """
@@ -195,7 +188,6 @@ _CREATE = """
     FROM allowed
     ORDER BY number
 """
-_OF_RUN = "FROM merged"
 _OF_EXCERPT = """
     SELECT
         merged.rank,
@@ -235,11 +227,10 @@ def create_windows(
 ) -> None:
     """Creates the table excerpt_window: number, rank, ts, dur, without overlap in a rank.
 
-    Raises:
-        TraceqlError: there is no such time or step; the message has those that exist.
+    Raises TraceqlError if there is no such time or step.
     """
     requested, parameters = _requested(con, selection, extent)
-    allowed = _OF_EXCERPT if of_excerpt else _OF_RUN
+    allowed = _OF_EXCERPT if of_excerpt else "FROM merged"
     con.execute(_CREATE.format(requested=requested, allowed=allowed), parameters)
 
 
@@ -266,12 +257,8 @@ def _requested(
 
 def _require_steps(con: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
     ranges = con.execute(_STEP_RANGES).fetchall()
-    known = con.execute(
-        "SELECT step_id FROM source.step WHERE step_id IN ($first, $last)",
-        {"first": first, "last": last},
-    ).fetchall()
     for step in (first, last):
-        if (step,) not in known:
+        if not con.execute(f"FROM source.step WHERE step_id = {step} LIMIT 1").fetchall():
             there = ", ".join(f"{a} to {b} (rank {rank})" for rank, a, b in ranges[:_MOST_RANGES])
             more = ", ..." if len(ranges) > _MOST_RANGES else ""
             raise TraceqlError(

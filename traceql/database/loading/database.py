@@ -91,8 +91,7 @@ def read_profiles(
 def add_profiles(con: duckdb.DuckDBPyConnection, profiles: Sequence[Profile]) -> None:
     """Adds the launches and metrics of these files."""
     for profile in profiles:
-        file = _next(con, "SELECT MAX(id) FROM profile_file")
-        first = _next(con, "SELECT MAX(id) FROM profiled_launch")
+        file, first = _next_id(con, "profile_file"), _next_id(con, "profiled_launch")
         about = [file, path_text(profile.path), profile.sha256, profile.size_bytes, profile.page]
         con.execute("INSERT INTO profile_file VALUES (?, ?, ?, ?, ?)", about)
         con.register("incoming", profile.launches)
@@ -104,11 +103,6 @@ def add_profiles(con: duckdb.DuckDBPyConnection, profiles: Sequence[Profile]) ->
             "INSERT INTO profile_check VALUES (?, ?, ?, ?, ?, ?)",
             [(file, r.check_name, r.value, r.total, r.ok, r.note) for r in profile.remarks],
         )
-
-
-def _next(con: duckdb.DuckDBPyConnection, largest: str) -> int:
-    found = con.execute(largest).fetchall()[0][0]
-    return 0 if found is None else int(found) + 1
 
 
 _INT64 = range(-(2**63), 2**63)
@@ -152,8 +146,8 @@ def add_files(
     with _threads_shared_by(con, len(placed)), ThreadPoolExecutor() as pool:
         job: Future[None] | None = None
         for one, slice_id, track_id in zip(placed, first_slices, first_tracks, strict=True):
-            first = {"first_id": slice_id}, {"first_track": track_id}
-            job = pool.submit(_insert, second_connection(con), one, base_ns, *first, after=job)
+            own = second_connection(con), one, base_ns, slice_id, track_id
+            job = pool.submit(_insert, *own, after=job)
         if job:
             job.result()
     con.execute(_WORLD_SIZE)
@@ -163,7 +157,7 @@ def _first_ids(
     con: duckdb.DuckDBPyConnection, table: str, placed: Sequence[PlacedFile]
 ) -> list[int]:
     """The first id of each file's rows; counted before any insertion, which removes the rows."""
-    first = _number(con, f"SELECT COALESCE(MAX(id) + 1, 0) FROM {table}")
+    first = _next_id(con, table)
     counts = [one.file.rows(table) for one in placed]
     return [first + before for before in accumulate(counts, initial=0)][:-1]
 
@@ -225,11 +219,11 @@ def _loaded_extents(con: duckdb.DuckDBPyConnection) -> list[tuple[Extent, int]]:
         GROUP BY trace.rank
         ORDER BY trace.rank
     """).fetchall()
-    found = []
-    for first, last, shift, dialect, metadata in rows:
-        base = loaded_facts(dialect, metadata).base_time_ns
-        found.append((Extent(first, last, base), shift - (base or 0)))
-    return found
+    bases = [loaded_facts(*row[3:]).base_time_ns for row in rows]
+    return [
+        (Extent(first, last, base), shift - (base or 0))
+        for (first, last, shift, *_), base in zip(rows, bases, strict=True)
+    ]
 
 
 def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> int:
@@ -241,12 +235,12 @@ def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> int
     starts = [p.first_ts for p in placed if p.first_ts is not None]
     base_ns = min([*starts, *([] if before is None else [before])], default=0)
     if before is not None and base_ns < before:
-        later = [before - base_ns]
-        con.execute("UPDATE slice SET ts = ts + ?", later)
-        con.execute("UPDATE instant SET ts = ts + ?", later)
-        con.execute("UPDATE counter SET ts = ts + ?", later)
-        con.execute("UPDATE trace SET file_offset_ns = file_offset_ns + ?", later)
-        con.execute("UPDATE trace SET base_time_ns = ?", [base_ns])
+        later = before - base_ns
+        for table in ("slice", "instant", "counter"):
+            con.execute(f"UPDATE {table} SET ts = ts + {later}")
+        con.execute(
+            f"UPDATE trace SET file_offset_ns = file_offset_ns + {later}, base_time_ns = {base_ns}"
+        )
     return int(base_ns)
 
 
@@ -254,33 +248,43 @@ def _insert(
     con: duckdb.DuckDBPyConnection,
     placed: PlacedFile,
     base_ns: int,
-    ids: dict[str, int],
-    tracks: dict[str, int],
-    *,
+    first_id: int,
+    first_track: int,
     after: Future[None] | None,
 ) -> None:
     """Inserts the rows of one rank in one transaction.
 
     Args:
-        ids: the first id of its slices.
-        tracks: the first id of its tracks.
+        first_id: of its slices.
+        first_track: the first id of its tracks.
         after: the insertion of the rank before it, whose rows come first in every table.
     """
-    file, offset = placed.file, placed.placement.shift_ns - base_ns
-    rank = {"rank": placed.rank.rank}
-    times = rank | {"offset": offset}
+    file, rank, shift = placed.file, placed.rank, placed.placement
+    offset = shift.shift_ns - base_ns
+    ids = {"first_id": first_id, "first_track": first_track}
+    values = {"rank": rank.rank, "offset": offset, **ids}
     con.begin()
-    _insert_from(con, file, "slice", _SLICE, times | ids | tracks)
-    _insert_from(con, file, "activity", _ACTIVITY, ids)
-    _insert_from(con, file, "instant", _INSTANT, times | tracks)
-    _insert_from(con, file, "counter", _COUNTER, times | tracks)
-    _insert_from(con, file, "flow", _FLOW, rank | ids)
-    _insert_from(con, file, "track", _TRACK, rank | tracks)
-    _insert_from(con, file, "count", _COUNT, rank)
-    _insert_from(con, file, "load_check", _CHECK, rank)
-    _insert_trace(con, placed, base_ns, offset)
-    _insert_rank_checks(con, placed)
-    write_graph_nodes(con, placed.rank.rank, file.path)
+    for table, sql in _INSERTS.items():
+        # One statement inserts all parts of a table, so that row groups span parts.
+        batches = (batch for part in file.take(table) for batch in part.to_batches())
+        con.register("incoming", pa.RecordBatchReader.from_batches(SCHEMAS[table], batches))
+        con.execute(sql, {name: value for name, value in values.items() if f"${name}" in sql})
+        con.unregister("incoming")
+    least = "SELECT COALESCE(MIN(COALESCE(device, pid, -1)), -1)"  # ran a GPU activity
+    device = _number(con, f"{least} FROM activity JOIN slice USING (id) WHERE rank = {rank.rank}")
+    row = [
+        *(rank.rank, rank.world_size, rank.tp_rank, rank.pp_rank, rank.dp_rank, rank.ep_rank),
+        *(file.facts.device_names.get(device), base_ns, offset, str(file.path), file.sha256),
+        *(file.size_bytes, file.reader, file.format, file.dialect, json.dumps(file.metadata)),
+    ]
+    con.execute(f"INSERT INTO trace VALUES ({', '.join('?' * len(row))})", row)
+    source = f"rank from {rank.source}"
+    checks = [
+        (rank.rank, "rank of world size", rank.rank, rank.world_size, None, source),
+        (rank.rank, "clock shift", shift.shift_ns, None, None, shift.note),
+    ]
+    con.executemany("INSERT INTO load_check VALUES (?, ?, ?, ?, ?, ?)", checks)
+    write_graph_nodes(con, rank.rank, file.path)
     if after:
         after.result()
     con.commit()
@@ -293,79 +297,49 @@ _WORLD_SIZE = """
     FROM trace
     WHERE trace.rank = load_check.rank AND load_check.check_name = 'rank of world size';
 """
-_SLICE = """
-    INSERT INTO slice
-    SELECT
-        $first_id + index, $rank, cat, name, ts + $offset, dur, pid, tid, $first_track + track,
-        $first_id + parent, depth, external_id, correlation, args
-    FROM incoming
-"""
-_ACTIVITY = """
-    INSERT INTO activity
-    SELECT $first_id + index, device, stream, bytes, grid, block, graph_node_id
-    FROM incoming
-"""
-_INSTANT = """
-    INSERT INTO instant
-    SELECT $rank, cat, name, ts + $offset, pid, tid, $first_track + track, args
-    FROM incoming
-"""
-_COUNTER = """
-    INSERT INTO counter
-    SELECT $rank, name, unit, ts + $offset, value, $first_track + track
-    FROM incoming
-"""
-_FLOW = "INSERT INTO flow SELECT $rank, $first_id + slice_out, $first_id + slice_in FROM incoming"
-_TRACK = """
-    INSERT INTO track
-    SELECT
-        $first_track + track, $rank, pid, tid, process_name, thread_name, process_labels,
-        process_sort_index, thread_sort_index
-    FROM incoming
-"""
-_COUNT = "INSERT INTO file_count SELECT $rank, phase, cat, events, dur FROM incoming"
-_CHECK = "INSERT INTO load_check SELECT $rank, check_name, value, total, ok, note FROM incoming"
-
-
-def _insert_from(
-    con: duckdb.DuckDBPyConnection, file: FileRead, table: str, sql: str, bound: dict[str, int]
-) -> None:
-    """Inserts all parts of a table with one statement, so that row groups span parts."""
-    batches = (batch for part in file.take(table) for batch in part.to_batches())
-    con.register("incoming", pa.RecordBatchReader.from_batches(SCHEMAS[table], batches))
-    con.execute(sql, bound)
-    con.unregister("incoming")
+_INSERTS = {
+    "slice": """
+        INSERT INTO slice
+        SELECT
+            $first_id + index, $rank, cat, name, ts + $offset, dur, pid, tid, $first_track + track,
+            $first_id + parent, depth, external_id, correlation, args
+        FROM incoming
+    """,
+    "activity": """
+        INSERT INTO activity
+        SELECT $first_id + index, device, stream, bytes, grid, block, graph_node_id
+        FROM incoming
+    """,
+    "instant": """
+        INSERT INTO instant
+        SELECT $rank, cat, name, ts + $offset, pid, tid, $first_track + track, args
+        FROM incoming
+    """,
+    "counter": """
+        INSERT INTO counter
+        SELECT $rank, name, unit, ts + $offset, value, $first_track + track
+        FROM incoming
+    """,
+    "flow": """
+        INSERT INTO flow SELECT $rank, $first_id + slice_out, $first_id + slice_in FROM incoming
+    """,
+    "track": """
+        INSERT INTO track
+        SELECT
+            $first_track + track, $rank, pid, tid, process_name, thread_name, process_labels,
+            process_sort_index, thread_sort_index
+        FROM incoming
+    """,
+    "count": "INSERT INTO file_count SELECT $rank, phase, cat, events, dur FROM incoming",
+    "load_check": """
+        INSERT INTO load_check SELECT $rank, check_name, value, total, ok, note FROM incoming
+    """,
+}
 
 
 def _number(con: duckdb.DuckDBPyConnection, sql: str) -> int:
     return int(con.execute(sql).fetchall()[0][0])
 
 
-def _insert_trace(
-    con: duckdb.DuckDBPyConnection, placed: PlacedFile, base_ns: int, offset: int
-) -> None:
-    file, rank = placed.file, placed.rank
-    parallel = (rank.tp_rank, rank.pp_rank, rank.dp_rank, rank.ep_rank)
-    row = [
-        *(rank.rank, rank.world_size, *parallel, _device_name(con, file, rank.rank)),
-        *(base_ns, offset, str(file.path), file.sha256, file.size_bytes),
-        *(file.reader, file.format, file.dialect, json.dumps(file.metadata)),
-    ]
-    con.execute(f"INSERT INTO trace VALUES ({', '.join('?' * len(row))})", row)
-
-
-def _device_name(con: duckdb.DuckDBPyConnection, file: FileRead, rank: int) -> str | None:
-    """The name of the first device that ran a GPU activity."""
-    own = "FROM activity INNER JOIN slice USING (id) WHERE rank = ?"
-    least = f"SELECT COALESCE(MIN(COALESCE(device, pid, -1)), -1) {own}"
-    device: int = con.execute(least, [rank]).fetchall()[0][0]
-    return file.facts.device_names.get(device)
-
-
-def _insert_rank_checks(con: duckdb.DuckDBPyConnection, placed: PlacedFile) -> None:
-    rank, size, shift = placed.rank.rank, placed.rank.world_size, placed.placement
-    rows = [
-        (rank, "rank of world size", rank, size, None, f"rank from {placed.rank.source}"),
-        (rank, "clock shift", shift.shift_ns, None, None, shift.note),
-    ]
-    con.executemany("INSERT INTO load_check VALUES (?, ?, ?, ?, ?, ?)", rows)
+def _next_id(con: duckdb.DuckDBPyConnection, table: str) -> int:
+    return _number(con, f"SELECT COALESCE(MAX(id) + 1, 0) FROM {table}")

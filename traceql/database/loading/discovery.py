@@ -132,12 +132,12 @@ def _files_in_places(folder: Path, ends: tuple[str, ...]) -> list[Path]:
     """The traces in the first place that has any: the folder itself, or its folder `traces`."""
     places = (folder, folder / "traces")
     for place in reversed(places) if (folder / RUN).is_file() else places:
-        if place.is_dir() and (files := [f for f in sorted(place.iterdir()) if _is_trace(f, ends)]):
-            return [trace_path(f) for f in files if not is_superseded(f)]
+        files = [
+            file
+            for file in (sorted(place.iterdir()) if place.is_dir() else ())
+            if file.is_file() and file.name.endswith(ends) and file.name not in NAMES
+            if not is_database(file)
+        ]
+        if files:
+            return [trace_path(file) for file in files if not is_superseded(file)]
     return []
-
-
-def _is_trace(path: Path, ends: tuple[str, ...]) -> bool:
-    if not path.is_file() or not path.name.endswith(ends) or path.name in NAMES:
-        return False
-    return not is_database(path)

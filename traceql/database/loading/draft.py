@@ -164,7 +164,9 @@ def add_tables(
         OSError: the same.
         DefinitionInvalid: the definition of a table is wrong.
     """
-    if not _may_be_replaced(database):
+    # The mode of the file must allow writing; a writable folder alone is not enough.
+    is_writable = database.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
+    if not is_writable or not os.access(database, os.W_OK):
         raise DatabaseError(f"{shown} cannot be written")
     with workspace(database) as folder:
         with closing(opened_database(database, otherwise="load the traces again")) as con:
@@ -187,11 +189,3 @@ def add_tables(
                 raise cannot_write(shown, error) from None
             if size_and_mtime(target) != before or target.with_name(f"{target.name}.wal").exists():
                 raise DatabaseError(f"{shown} is written by another program")
-
-
-def _may_be_replaced(database: Path) -> bool:
-    """Whether the mode of the file allows writing; a writable folder alone is not enough."""
-    mode = database.stat().st_mode
-    return bool(mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)) and os.access(
-        database, os.W_OK
-    )

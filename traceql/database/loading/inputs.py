@@ -77,8 +77,7 @@ def write_model_config(
 def described_model(document: Any) -> _Described | None:
     """The model in a document, at any depth; the text decoder of a multimodal model.
 
-    Raises:
-        Unusable: a value has a wrong type; the message has its key.
+    Raises Unusable if a value has a wrong type.
     """
     objects = [document]
     while objects:
@@ -180,14 +179,9 @@ class Collective(_Measurement, frozen=True, kw_only=True):
     """
 
     op: Literal[
-        "all_reduce",
-        "all_gather",
-        "reduce_scatter",
-        "all_to_all",
-        "send_recv",
-        "peer_copy",
+        "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "peer_copy",
         "peer_copy_both",
-    ]
+    ]  # fmt: skip
     ranks: Annotated[int, Meta(ge=2, lt=2**31)]
     bytes: _Count
     algorithm: Literal["nccl", "custom", "copy", "copy_kernel"]
@@ -237,8 +231,7 @@ class PeaksDocument(Struct, frozen=True, kw_only=True):
 def peaks_document(found: str) -> tuple[JsonDocument, PeaksDocument]:
     """The contents of a peaks.json.
 
-    Raises:
-        Unusable: it is not a peaks.json, or a newer version of traceql wrote it.
+    Raises Unusable if it is not a peaks.json, or a newer version of traceql wrote it.
     """
     document = parsed(found)
     if not isinstance(document.value, dict) or "schema_version" not in document.value:
@@ -263,13 +256,12 @@ def write_peaks(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
     for path in files:
         try:
             text = read_text(path)
-            is_measured = text.lstrip().startswith("{")
-            if is_measured:
+            if text.lstrip().startswith("{"):
                 measured.append((path, *peaks_document(text)))
+                continue
         except Unusable as error:
             raise PeaksInvalid(f"cannot read the peaks in {path}: {error}") from None
-        if not is_measured:
-            rows += _rows_of_file(con, path, text)
+        rows += _rows_of_file(con, path, text)
     con.execute("DELETE FROM user_peak")
     for position, row in enumerate(rows):
         places = ", ".join(["?"] * (1 + len(astuple(row))))

@@ -25,11 +25,10 @@ from traceql.database.loading.draft import (
 )
 from traceql.database.loading.inputs import write_model_config, write_peaks
 from traceql.database.loading.reading import FileRead, prefetched_recordings, read_files
-from traceql.database.loading.run_directory import RunDirectory, run_directories
+from traceql.database.loading.run_directory import run_directories
 from traceql.database.loading.run_files import add_runs
 from traceql.database.opening import excerpt_in, opened_database
 from traceql.errors import DatabaseError, TraceqlError
-from traceql.readers.ncu.values import Profile
 from traceql.readers.read_mode import ReadMode, parse_read_mode, unpacked_bytes
 from traceql.readers.registry import reader_of
 from traceql.sql.execute import drop_derived, make_tables, present
@@ -53,7 +52,8 @@ def require_disk_space(
         folder: where the load writes.
         done: called for a large load with disk, the needed bytes and the free ones.
     """
-    needed, free = needed_bytes(files), shutil.disk_usage(folder).free
+    needed = int(_NEEDED * sum(map(unpacked_bytes, files)))
+    free = shutil.disk_usage(folder).free
     if needed < _LARGE_BYTES:
         return
     done("disk", needed, free)
@@ -62,11 +62,6 @@ def require_disk_space(
             f"the load needs about {SIZE.text(needed)} of disk in {folder}, where "
             f"{SIZE.text(free)} are free; free some space, or choose another place with -o"
         )
-
-
-def needed_bytes(files: Sequence[Path]) -> int:
-    """The approximate disk space of a load of these files while it runs."""
-    return int(_NEEDED * sum(map(unpacked_bytes, files)))
 
 
 DEFAULT_DATABASE = Path("run.duckdb")
@@ -178,22 +173,28 @@ def load(
         is_changed = bool(new or counters.new or rules or model_config or peaks)
         if is_changed or (complete and not before.is_complete):
             done("database", 0, 1)
-            config = Path(model_config) if model_config else None
+            wanted = every_table() if complete or before.is_complete else LOADED
+            new_runs = {file.path: runs[file.path] for file in new if file.path in runs}
+            is_new = not target.exists()
+
+            def write_sources(con: duckdb.DuckDBPyConnection) -> None:
+                if not (is_changed or is_new):
+                    return
+                drop_derived(con)
+                create_tables(con)
+                if rules or is_new:
+                    write_rules(con, [Path(path) for path in rules])
+                if peaks:
+                    write_peaks(con, [Path(path) for path in peaks])
+                config = Path(model_config) if model_config else None
+                write_model_config(con, config, [file.path for file in new], new_runs)
+                add_files(con, new, new_runs)
+                add_profiles(con, counters.new)
+                add_runs(con, new_runs)
+
             draft = folder / "new.duckdb"
             with atomic_write(target, draft=draft, may_replace_database=True):
-                _write(
-                    target,
-                    draft,
-                    new,
-                    runs,
-                    profiles=counters.new,
-                    rules=[Path(r) for r in rules],
-                    model_config=config,
-                    peaks=[Path(p) for p in peaks],
-                    budget=budget,
-                    wanted=every_table() if complete or before.is_complete else LOADED,
-                    is_changed=is_changed,
-                )
+                _write(target, draft, write_sources, wanted, budget)
                 require_no_log(target)
             done("database", 1, 1)
     paths_of = [*(file.path for file in new), *(profile.path for profile in counters.new)]
@@ -262,34 +263,16 @@ def _require_one_profiler(before: _Before, files: Sequence[FileRead]) -> None:
 def _write(
     target: Path,
     draft: Path,
-    files: Sequence[FileRead],
-    runs: Mapping[Path, RunDirectory],
-    *,
-    profiles: Sequence[Profile],
-    rules: Sequence[Path],
-    model_config: Path | None,
-    peaks: Sequence[Path],
-    budget: int,
+    write_sources: Callable[[duckdb.DuckDBPyConnection], None],
     wanted: Collection[str],
-    is_changed: bool,
+    budget: int,
 ) -> None:
-    fresh = not target.exists()
+    """Writes the draft: a copy of the database, if there is one, with new rows and tables."""
     try:
-        if not fresh:
+        if target.exists():
             shutil.copyfile(target, draft)
         with open_draft(draft, budget_bytes=budget) as con:
-            if is_changed or fresh:
-                drop_derived(con)
-                create_tables(con)
-                if rules or fresh:
-                    write_rules(con, rules)
-                new = {file.path: runs[file.path] for file in files if file.path in runs}
-                if peaks:
-                    write_peaks(con, peaks)
-                write_model_config(con, model_config, [file.path for file in files], new)
-                add_files(con, files, new)
-                add_profiles(con, profiles)
-                add_runs(con, new)
+            write_sources(con)
             make_tables(con, wanted, at_once=limit_deriving(con, budget))
     except (duckdb.Error, OSError) as error:
         raise cannot_write(target, error) from None

@@ -101,16 +101,14 @@ def ranks(
         owner[number] = str(path)
         world_size = runs[path].world_size if entry else None
         size = (facts.world_size or 0) if world_size is None else world_size
-        found.append(Rank(number, size, source, **_parallel_ranks(path, entry)))
+        parallel = {f"{kind}_rank": int(n) for kind, n in _PARALLEL_IN_NAME.findall(path.name)}
+        if entry:
+            names = ("tp_rank", "pp_rank", "dp_rank", "ep_rank")
+            parallel = {name: getattr(entry, name) for name in names}
+        found.append(Rank(number, size, source, **parallel))
     least = [facts.least_world_size for _, facts in files]
     size = max([r.world_size for r in found] + least + [len(owner)])
     return [r if r.world_size else replace(r, world_size=size) for r in found]
-
-
-def _parallel_ranks(path: Path, entry: RankEntry | None) -> dict[str, int | None]:
-    if entry:
-        return {name: getattr(entry, name) for name in ("tp_rank", "pp_rank", "dp_rank", "ep_rank")}
-    return {f"{kind}_rank": int(n) for kind, n in _PARALLEL_IN_NAME.findall(path.name)}
 
 
 def _claim(
@@ -126,7 +124,6 @@ def _claim(
     return None, "order of files" if is_alone else "order of processes"
 
 
-_SECOND = 1_000_000_000
 # Clocks that count from the boot of their hosts differ by more than traces of one run.
 _UNRELATED_S = 60
 
@@ -171,11 +168,7 @@ class _Clock:
 
     def seconds_to(self, extent: Extent) -> float:
         first_ns, last_ns = extent.span_ns
-        return max(first_ns - self.last_ns, self.first_ns - last_ns) / _SECOND
-
-    def take(self, extent: Extent) -> None:
-        first_ns, last_ns = extent.span_ns
-        self.first_ns, self.last_ns = min(self.first_ns, first_ns), max(self.last_ns, last_ns)
+        return max(first_ns - self.last_ns, self.first_ns - last_ns) / 1e9
 
 
 def placements(extents: Sequence[Extent], placed: Sequence[PlacedExtent] = ()) -> list[Placement]:
@@ -191,23 +184,18 @@ def placements(extents: Sequence[Extent], placed: Sequence[PlacedExtent] = ()) -
         placed: the extents of files that were placed before, the reference rank first.
     """
     clocks: list[_Clock] = []
-    for extent, shift_ns in placed:
-        _clock_of(extent, clocks, shift_ns)
-    known = len(clocks)
-    for extent in extents:
-        if not extent.is_empty:
-            _clock_of(extent, clocks, 0)
+    known = 0
+    for extent, shift_ns in [*placed, *((one, None) for one in extents if not one.is_empty)]:
+        clock = next((one for one in clocks if one.seconds_to(extent) <= _UNRELATED_S), None)
+        if clock is None:
+            clock = _Clock(extent, shift_ns or 0)
+            clocks.append(clock)
+            known += shift_ns is not None
+        first_ns, last_ns = extent.span_ns
+        clock.first_ns, clock.last_ns = min(clock.first_ns, first_ns), max(clock.last_ns, last_ns)
     for clock in clocks[max(known, 1) :]:
         clock.shift_ns = clocks[0].first_ns + clocks[0].shift_ns - clock.first_ns
     return [_placement(extent, clocks) for extent in extents]
-
-
-def _clock_of(extent: Extent, clocks: list[_Clock], shift_ns: int) -> None:
-    for clock in clocks:
-        if clock.seconds_to(extent) <= _UNRELATED_S:
-            clock.take(extent)
-            return
-    clocks.append(_Clock(extent, shift_ns))
 
 
 def _placement(extent: Extent, clocks: Sequence[_Clock]) -> Placement:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import secrets
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from secrets import token_hex
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -68,24 +67,20 @@ class FileRead:
 
     def rows(self, name: str) -> int:
         """The number of rows of one of the tables that the reader wrote."""
-        return sum(_mapped(file).num_rows for file in self._parts(name))
+        return sum(part.num_rows for _, part in self._parts(name))
 
     def take(self, name: str) -> Iterator[pa.Table]:
         """The parts of one of the tables, mapped from disk; they are removed unless kept."""
-        for file in self._parts(name):
-            part = _mapped(file)
+        for file, part in self._parts(name):
             if not self.is_kept:
                 file.unlink()
             yield part
 
-    def _parts(self, name: str) -> list[Path]:
+    def _parts(self, name: str) -> Iterator[tuple[Path, pa.Table]]:
         assert self.folder is not None
-        return sorted(self.folder.glob(f"{name}.*.arrow"))
-
-
-def _mapped(file: Path) -> pa.Table:
-    with pa.memory_map(str(file)) as source:
-        return pa.ipc.open_file(source).read_all()
+        for file in sorted(self.folder.glob(f"{name}.*.arrow")):
+            with pa.memory_map(str(file)) as source:
+                yield file, pa.ipc.open_file(source).read_all()
 
 
 def read_files(
@@ -122,23 +117,14 @@ def read_files(
     Raises:
         TraceqlError: the first error that any file raised.
     """
-    nonce = secrets.token_hex(8)
-    native = str(trace_processor) if trace_processor else None
     processes = jobs or os.cpu_count() or 1
     unread = [file for file in files if file not in prefetched]
     at_once = min(processes, max(1, len(unread)))
+    native = str(trace_processor) if trace_processor else None
+    resources = memory_bytes // at_once, max(1, processes // at_once)
+    shared = token_hex(8), list(loaded), native, mode, *resources
     requests = {
-        file: Request(
-            str(file),
-            str(workspace / str(i)),
-            nonce,
-            list(loaded),
-            native,
-            mode,
-            memory_bytes // at_once,
-            max(1, processes // at_once),
-        )
-        for i, file in enumerate(unread)
+        file: Request(str(file), str(workspace / str(i)), *shared) for i, file in enumerate(unread)
     }
     others: dict[Path, errors.NotATrace] = {}
     are_small = not native_binary(trace_processor) and _are_small(unread)
@@ -234,7 +220,9 @@ class Workers:
         if self._stopped:
             _kill(process)
         # Standard input stays open: the process ends when it is closed.
-        with suppress(BrokenPipeError), closing(_taken_stdin(process)) as lifeline:
+        lifeline, process.stdin = process.stdin, None  # `communicate` would close it
+        assert lifeline is not None
+        with suppress(BrokenPipeError), closing(lifeline):
             with suppress(BrokenPipeError):  # it has ended; its output has the reason
                 lifeline.write(f"{json.dumps(request)}\n")
                 lifeline.flush()
@@ -242,13 +230,6 @@ class Workers:
         self._running.discard(process)
         if process.returncode:
             raise _failure(request.file, process.returncode, output, errors_)
-
-
-def _taken_stdin(process: "subprocess.Popen[str]") -> IO[str]:
-    """Takes the standard input from a process, so that `communicate` does not close it."""
-    taken, process.stdin = process.stdin, None
-    assert taken is not None
-    return taken
 
 
 def _kill(process: "subprocess.Popen[str]") -> None:
@@ -285,10 +266,9 @@ def results(file: Path, request: Request) -> list[FileRead]:
     if (answer["nonce"], answer["path"]) != (request.nonce, request.file):
         raise errors.TraceqlError(f"{file}: another process wrote into this load; try again")
     result = answer["result"]
-    recordings = result.pop("recordings", [])
     return [
         FileRead(file, folder=folder / str(recording["number"]), **result, **recording)
-        for recording in recordings
+        for recording in result.pop("recordings", ())
     ] or [FileRead(file, **result)]
 
 

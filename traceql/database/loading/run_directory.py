@@ -33,8 +33,7 @@ def json_document(path: Path) -> JsonDocument:
 def parsed(found: str) -> JsonDocument:
     """The document in a text; NaN and Infinity are allowed, as in configurations of models.
 
-    Raises:
-        Unusable: it is not JSON, or ambiguous: a duplicate key or half of a surrogate pair.
+    Raises Unusable if it is not JSON, or ambiguous: a duplicate key or half of a surrogate pair.
     """
     if not found.strip():
         raise Unusable("empty file")
@@ -58,8 +57,7 @@ def parsed(found: str) -> JsonDocument:
 def checked(value: Any, type_: type[T]) -> T:
     """The value as a msgspec struct, without unknown keys.
 
-    Raises:
-        Unusable: a key is missing or has a value of another type; the message has its path.
+    Raises Unusable if a key is missing or has a value of another type.
     """
     try:
         return msgspec.convert(value, type_)

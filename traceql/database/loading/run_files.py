@@ -1,7 +1,7 @@
 """Loads the other files of run directories, which `traceql capture` writes."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,8 +79,7 @@ _UUID = "uuid"
 def read_telemetry(file: Path) -> pa.Table:
     """The samples in a file, without unknown columns.
 
-    Raises:
-        Unusable: the file cannot be read, or a column is missing or has another type.
+    Raises Unusable if the file cannot be read, or a column is missing or has another type.
     """
     from pyarrow.parquet import ParquetFile  # takes 50 ms, and few runs have telemetry
 
@@ -116,77 +115,6 @@ _READ_COMPUTED = msgspec.json.Decoder(Tokens | None).decode
 
 
 @dataclass(frozen=True)
-class Steps:
-    """The rows of the valid lines, and the first error."""
-
-    rows: pa.Table
-    lines: int
-    valid: int  # lines without an error
-    first_error: str | None
-
-
-@dataclass(frozen=True)
-class _Line:
-    """The valid part of a line, and its error."""
-
-    step: Step | None
-    computed: Tokens | None = None
-    error: str | None = None
-
-
-def read_steps(file: Path) -> Steps:
-    """The steps in a file, without damaged lines and duplicate steps.
-
-    A line whose computed tokens are wrong is kept without them.
-
-    Raises:
-        Unusable: the file cannot be read.
-    """
-    text = read_bytes(file).removeprefix(_BYTE_ORDER_MARK)
-    lines = [(n, line) for n, line in enumerate(text.splitlines(), start=1) if line.strip()]
-    found: dict[tuple[int, int], _Line] = {}
-    errors = []
-    for number, text_line in lines:
-        line = _line(text_line)
-        error = line.error
-        if (step := line.step) and found.setdefault((step.rank, step.number), line) is not line:
-            error = f"step {step.number} of rank {step.rank} again"
-        if error:
-            errors.append(f"line {number}: {error}")
-    valid = len(lines) - len(errors)
-    return Steps(_table(found.values()), len(lines), valid, next(iter(errors), None))
-
-
-def _line(text: bytes) -> _Line:
-    try:
-        step = _READ_STEP(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return _Line(None, error=str(error))
-    try:
-        return _Line(step, _READ_COMPUTED(step.computed))
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return _Line(step, error=f"computed: {error}")
-
-
-def _table(lines: Iterable[_Line]) -> pa.Table:
-    found = [(line.step, line.computed) for line in lines if line.step]
-    return pa.table(
-        {
-            "rank": pa.array([step.rank for step, _ in found], pa.int64()),
-            "number": pa.array([step.number for step, _ in found], pa.int64()),
-            "begin_unix_ns": pa.array([step.begin_unix_ns for step, _ in found], pa.int64()),
-            "requests": _maps([step.requests or {} for step, _ in found]),
-            "computed": _maps([computed for _, computed in found]),
-        }
-    )
-
-
-def _maps(maps: Sequence[Tokens | None]) -> pa.MapArray:
-    """A map for each dict, and null for None."""
-    return pa.array([None if one is None else list(one.items()) for one in maps], _TOKENS)
-
-
-@dataclass(frozen=True)
 class _Check:
     """An entry of the ledger about a run directory; see table load_check."""
 
@@ -199,38 +127,74 @@ class _Check:
 
 _Rows = tuple[pa.Table, list[_Check]]
 _COMPLETE = "run complete"
+_BAD_LINE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+
+
+def _read_steps(file: Path) -> _Rows:
+    """The steps in a file, without damaged lines and duplicate steps.
+
+    A line whose computed tokens are wrong is kept without them.
+
+    Raises:
+        Unusable: the file cannot be read.
+    """
+    text = read_bytes(file).removeprefix(_BYTE_ORDER_MARK)
+    lines = [(n, line) for n, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    found: dict[tuple[int, int], tuple[Step, Tokens | None]] = {}
+    errors = []
+    for number, line in lines:
+        step, computed, error = None, None, ""
+        try:
+            step = _READ_STEP(line)
+            computed = _READ_COMPUTED(step.computed)
+        except _BAD_LINE as raised:
+            error = f"computed: {raised}" if step else str(raised)
+        if step and found.setdefault((step.rank, step.number), own := (step, computed)) is not own:
+            error = f"step {step.number} of rank {step.rank} again"
+        if error:
+            errors.append(f"line {number}: {error}")
+    steps = [step for step, _ in found.values()]
+    numbers = {
+        name: pa.array([getattr(step, name) for step in steps], pa.int64())
+        for name in ("rank", "number", "begin_unix_ns")
+    }
+    tokens: dict[str, list[Tokens | None]] = {
+        "requests": [step.requests or {} for step in steps],
+        "computed": [computed for _, computed in found.values()],
+    }
+    maps = {
+        name: pa.array([None if one is None else list(one.items()) for one in each], _TOKENS)
+        for name, each in tokens.items()
+    }
+    checks = []
+    if errors:
+        note = f"lines read; lines in the file; {errors[0]}"
+        checks = [_Check(STEPS, False, note, len(lines) - len(errors), len(lines))]
+    return pa.table(numbers | maps), checks
 
 
 def add_runs(con: duckdb.DuckDBPyConnection, runs: Mapping[Path, RunDirectory]) -> None:
     """Adds the files of the run directory of each trace, or replaces them."""
     for run in {run.path: run for run in runs.values()}.values():
-        _add_run(con, run)
-
-
-def _add_run(con: duckdb.DuckDBPyConnection, run: RunDirectory) -> None:
-    path = str(run.path)
-    for table, column in (
-        ("run_file", "path"),
-        ("run_iteration", "run"),
-        ("telemetry_sample", "run"),
-        ("peak_file", "run"),
-    ):
-        con.execute(f"DELETE FROM {table} WHERE {column} = ?", [path])
-    metrics, checks = _metrics(run.path / METRICS)
-    con.execute("INSERT INTO run_file VALUES (?, ?, ?)", [path, run.document.text, metrics])
-    checks += [
-        *_run_json_checks(run.document.value),
-        *_add_rows(con, run, "run_iteration", STEPS, _steps),
-        *_add_rows(con, run, "telemetry_sample", TELEMETRY, lambda f: (read_telemetry(f), [])),
-        *_add_peaks(con, run),
-    ]
-    _write_checks(con, run, checks)
+        path = str(run.path)
+        con.execute("DELETE FROM run_file WHERE path = ?", [path])
+        for table in ("run_iteration", "telemetry_sample", "peak_file"):
+            con.execute(f"DELETE FROM {table} WHERE run = ?", [path])
+        metrics, checks = _metrics(run.path / METRICS)
+        con.execute("INSERT INTO run_file VALUES (?, ?, ?)", [path, run.document.text, metrics])
+        checks += [
+            *_run_json_checks(run.document.value),
+            *_add_rows(con, run, "run_iteration", STEPS, _read_steps),
+            *_add_rows(con, run, "telemetry_sample", TELEMETRY, lambda f: (read_telemetry(f), [])),
+            *_add_peaks(con, run),
+        ]
+        _write_checks(con, run, checks)
 
 
 def _run_json_checks(document: Mapping[str, Any]) -> Iterator[_Check]:
     complete = document.get("status") == "complete"
-    reason = document.get("reason")
-    note = "the run was recorded completely" if complete else f"incomplete: {reason}"
+    note = f"incomplete: {document.get('reason')}"
+    note = "the run was recorded completely" if complete else note
     yield _Check(_COMPLETE, complete, note, value=int(complete), total=1)
     try:
         checked(document, RunFacts)
@@ -262,14 +226,6 @@ def _not_loaded(file: str, error: Unusable) -> _Check:
     return _Check(file, False, f"not loaded: {error}")
 
 
-def _steps(file: Path) -> _Rows:
-    steps = read_steps(file)
-    if steps.first_error is None:
-        return steps.rows, []
-    note = f"lines read; lines in the file; {steps.first_error}"
-    return steps.rows, [_Check(STEPS, False, note, steps.valid, steps.lines)]
-
-
 def _add_rows(
     con: duckdb.DuckDBPyConnection,
     run: RunDirectory,
@@ -293,10 +249,9 @@ def _add_rows(
 
 def _add_peaks(con: duckdb.DuckDBPyConnection, run: RunDirectory) -> list[_Check]:
     file = run.path / PEAKS
-    if not file.exists():
-        return []
     try:
-        add_peak_file(con, file, str(run.path), *peaks_document(read_text(file)))
+        if file.exists():
+            add_peak_file(con, file, str(run.path), *peaks_document(read_text(file)))
     except Unusable as error:
         return [_not_loaded(PEAKS, error)]
     return []

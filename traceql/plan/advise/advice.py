@@ -1,7 +1,7 @@
 """Which layout of a model to run for a goal."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -140,14 +140,21 @@ def advise(
     if results is not None:
         with experiment(results, warn=warn) as opened:
             measured = Results(str(results), measured_points(opened))
-    if isinstance(run, str | Path):
-        run = Database(run)
-        closing: Database | nullcontext[None] = run
-    else:
-        closing = nullcontext()
-    with closing:
+    with ExitStack() as stack:
+        if isinstance(run, str | Path):
+            run = stack.enter_context(Database(run))
         recorded = recording(run) if run else None
-        chosen = _model(model, recorded, measured)
+        if model:
+            chosen = model_named(model)
+        elif recorded:
+            chosen = recorded.model
+        elif measured:
+            chosen = only_model(measured)
+        else:
+            raise TraceqlError(
+                "no model is named; use --model, or --run or --results with a recording or "
+                "results of it"
+            )
         machine = _machine(gpu, [Path(one) for one in peaks], recorded, measured)
         defaults = DefaultTimes(chosen, machine)
         evidence = RecordedTimes(recorded, chosen, machine) if recorded else defaults
@@ -155,51 +162,22 @@ def advise(
         checked = check(measured, predictor, machine) if measured else None
         if checked:
             predictor = replace(predictor, errors=checked.errors(wanted.limits))
-        candidates = ranked(
-            (
-                _candidate(
-                    predictor,
-                    wanted,
-                    layout,
-                    memory(
-                        chosen,
-                        layout,
-                        gpu_bytes=machine.memory_bytes,
-                        utilization=utilization,
-                        request_tokens=longest,
-                    ),
-                )
-                for layout in layouts(chosen.sizes, gpus)
-            ),
-            wanted,
+        limits = {"gpu_bytes": machine.memory_bytes, "utilization": utilization}
+        memories = (
+            (layout, memory(chosen, layout, **limits, request_tokens=longest))
+            for layout in layouts(chosen.sizes, gpus)
         )
+        candidates = ranked((_candidate(predictor, wanted, *one) for one in memories), wanted)
     possible = candidates[0].why_not is None
     advice = Advice(
-        goal=wanted,
-        gpus=gpus,
-        requests=requests,
-        model=chosen,
-        machine=machine,
-        candidates=candidates,
+        wanted, gpus, requests, chosen, machine, candidates,
         tied=tied_layouts(candidates, wanted) if possible else [],
         recommended=candidates[0] if possible else None,
         is_recorded=evidence.is_recorded,
         error_pct=evidence.error_pct or None,
         check=checked,
-    )
+    )  # fmt: skip
     return advice if advice.is_reliable else replace(advice, recommended=None)
-
-
-def _model(name: str | None, recorded: Recording | None, measured: Results | None) -> Model:
-    if name:
-        return model_named(name)
-    if recorded:
-        return recorded.model
-    if measured:
-        return only_model(measured)
-    raise TraceqlError(
-        "no model is named; use --model, or --run or --results with a recording or results of it"
-    )
 
 
 def _machine(

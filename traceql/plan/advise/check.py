@@ -92,6 +92,14 @@ class Results:
     name: str
     points: Sequence[MeasuredPoint]
 
+    @property
+    def models(self) -> list[str]:
+        return sorted({point.model for point in self.points})
+
+    @property
+    def gpus(self) -> list[str]:
+        return sorted({point.gpu for point in self.points if point.gpu})
+
 
 def measured_points(results: Experiment) -> Sequence[MeasuredPoint]:
     return [
@@ -111,10 +119,9 @@ def measured_points(results: Experiment) -> Sequence[MeasuredPoint]:
 def only_model(results: Results) -> Model:
     """The model of all points.
 
-    Raises:
-        UnknownModel: there are several, or its sizes are not known.
+    Raises UnknownModel if there are several, or its sizes are not known.
     """
-    names = sorted({point.model for point in results.points})
+    names = results.models
     if len(names) > 1:
         raise UnknownModel(
             f"{results.name} has results of {', '.join(names)}; choose one with --model"
@@ -129,12 +136,8 @@ def only_model(results: Results) -> Model:
 
 
 def only_gpu(results: Results) -> str:
-    """The GPU of all points.
-
-    Raises:
-        UnknownGpu: there are several, or none is named.
-    """
-    names = sorted({point.gpu for point in results.points if point.gpu})
+    """The GPU of all points; raises UnknownGpu if there are several, or none is named."""
+    names = results.gpus
     if not names:
         raise UnknownGpu(f"{results.name} does not name the GPU; use --gpu")
     if len(names) > 1:
@@ -142,14 +145,9 @@ def only_gpu(results: Results) -> str:
     return names[0]
 
 
-def require_subject(results: Results, model: Model, gpu: str) -> None:
-    """Checks that some point is of this model, and some of this GPU.
-
-    Raises:
-        TraceqlError: none is; the message names those that there are.
-    """
-    models = sorted({point.model for point in results.points})
-    gpus = sorted({point.gpu for point in results.points if point.gpu})
+def _require_subject(results: Results, model: Model, gpu: str) -> None:
+    """Raises TraceqlError if no point is of this model, or none of this GPU."""
+    models, gpus = results.models, results.gpus
     if not any(is_named(model, name) for name in models):
         measured, wanted = models, model.name
     elif gpus and gpu not in gpus:
@@ -181,12 +179,9 @@ _HARMLESS = frozenset((
 ))  # fmt: skip
 # Values that vLLM or an experiment uses without the argument.
 _DEFAULTS: Mapping[str, object] = {
-    "dtype": "auto",
-    "enable_chunked_prefill": True,
-    "enable_prefix_caching": False,
-    "enforce_eager": False,
-    "kv_cache_dtype": "auto",
-}
+    "dtype": "auto", "enable_chunked_prefill": True, "enable_prefix_caching": False,
+    "enforce_eager": False, "kv_cache_dtype": "auto",
+}  # fmt: skip
 _HARMLESS_VARIABLES = frozenset({"CUDA_VISIBLE_DEVICES", "HF_HOME", "HF_HUB_OFFLINE"})
 _UTILIZATION = 0.9  # without the argument
 _LARGE_GPU_BYTES = 70 * 2**30
@@ -196,7 +191,14 @@ def incomparability(point: MeasuredPoint, model: Model, machine: Machine) -> str
     """The first reason against predicting a point for this model and GPU; None if there is none."""
     # vLLM splits experts over the ranks of all replicas, which the predictions do not cover.
     splits_experts = model.sizes.experts and point.layout.dp > 1 and not point.layout.ep
-    arguments = [name for name, value in point.arguments.items() if _matters(point, name, value)]
+    arguments = [
+        name
+        for name, value in point.arguments.items()
+        if not (name in _HARMLESS or value is None or value == _DEFAULTS.get(name))
+        # A CUDA graph of the size of the decode step is the default.
+        if name != "cudagraph_capture_sizes" or not isinstance(value, list)
+        or point.per_replica not in value
+    ]  # fmt: skip
     variables = [name for name in point.environment if name not in _HARMLESS_VARIABLES]
     reasons = {
         f"model {point.model}": not is_named(model, point.model),
@@ -213,25 +215,12 @@ def incomparability(point: MeasuredPoint, model: Model, machine: Machine) -> str
     return found
 
 
-def _matters(point: MeasuredPoint, name: str, value: Any) -> bool:
-    """Whether an engine argument may change a step of the point."""
-    if name in _HARMLESS or value is None or value == _DEFAULTS.get(name):
-        return False
-    # A CUDA graph of the size of the decode step is the default.
-    sizes = value if name == "cudagraph_capture_sizes" and isinstance(value, list) else []
-    return point.per_replica not in sizes
-
-
 def _fitting_requests(point: MeasuredPoint, model: Model, machine: Machine) -> int:
     """The most requests at a time of a replica."""
-    utilization = point.arguments.get("gpu_memory_utilization")
-    fitting = memory(
-        model,
-        point.layout,
-        gpu_bytes=machine.memory_bytes,
-        utilization=utilization if isinstance(utilization, float) else _UTILIZATION,
-        request_tokens=point.requests.tokens,
-    )
+    given = point.arguments.get("gpu_memory_utilization")
+    share = given if isinstance(given, float) else _UTILIZATION
+    limits = {"gpu_bytes": machine.memory_bytes, "utilization": share}
+    fitting = memory(model, point.layout, **limits, request_tokens=point.requests.tokens)
     most = point.arguments.get("max_num_seqs")
     requests = fitting.requests // point.layout.dp
     return min(requests, most) if isinstance(most, int) else requests
@@ -308,10 +297,9 @@ class Check:
 def check(results: Results, predictor: Predictor, machine: Machine) -> Check:
     """Predicts each point that can be compared.
 
-    Raises:
-        TraceqlError: the results are of another model or GPU.
+    Raises TraceqlError if the results are of another model or GPU.
     """
-    require_subject(results, predictor.model, machine.name)
+    _require_subject(results, predictor.model, machine.name)
     checked, skipped = list[Checked](), list[tuple[MeasuredPoint, str]]()
     for point in results.points:
         reason = incomparability(point, predictor.model, machine)
@@ -325,20 +313,14 @@ def check(results: Results, predictor: Predictor, machine: Machine) -> Check:
 
 def _checked(point: MeasuredPoint, predictor: Predictor, machine: Machine) -> Checked | None:
     own = replace(predictor, requests=point.requests)
-    if point.is_batch:
-        tokens = _step_tokens(point, machine)
-        batch = batch_times(own, point.layout, point.per_replica, step_tokens=tokens)
-        return Checked(point, batch.tpot_ns, batch.ttft_ns) if batch else None
-    found = own.predicted(point.layout, point.per_replica)
-    if found is None:
-        return None
-    return Checked(point, found.tpot_ns, found.ttft_ns if point.per_replica == 1 else None)
-
-
-def _step_tokens(point: MeasuredPoint, machine: Machine) -> int:
-    """Most tokens of a step: as given, else what vLLM (0.25 to 0.32) takes for a server."""
-    given = point.arguments.get("max_num_batched_tokens")
-    if isinstance(given, int):
-        return given
-    is_large = machine.memory_bytes >= _LARGE_GPU_BYTES and "A100" not in machine.name
-    return 8192 if is_large else 2048
+    if not point.is_batch:
+        found = own.predicted(point.layout, point.per_replica)
+        ttft_ns = found.ttft_ns if found and point.per_replica == 1 else None
+        return Checked(point, found.tpot_ns, ttft_ns) if found else None
+    # Most tokens of a step: as given, else what vLLM (0.25 to 0.32) takes for a server.
+    tokens = point.arguments.get("max_num_batched_tokens")
+    if not isinstance(tokens, int):
+        is_large = machine.memory_bytes >= _LARGE_GPU_BYTES and "A100" not in machine.name
+        tokens = 8192 if is_large else 2048
+    batch = batch_times(own, point.layout, point.per_replica, step_tokens=tokens)
+    return Checked(point, batch.tpot_ns, batch.ttft_ns) if batch else None

@@ -1,6 +1,5 @@
 """A model, its parallel layouts on N GPUs, their memory, and the load of a step."""
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +8,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from traceql.analysis.model.parts import Part, padded_vocabulary, parts
+from traceql.analysis.model.parts import padded_vocabulary, parts
 from traceql.analysis.model.sizes import Experts, Sizes, sizes
 from traceql.analysis.model.weights import Formats, formats
 from traceql.errors import UnknownModel
@@ -37,8 +36,7 @@ class Model:
 def model_named(name: str) -> Model:
     """The model of a configuration that traceql brings, or of a config.json or a folder with one.
 
-    Raises:
-        UnknownModel: there is none, or its sizes do not follow from it; nothing is guessed.
+    Raises UnknownModel if there is none, or its sizes do not follow from it; nothing is guessed.
     """
     known = _built_in()
     path = known.get(name.lower()) or Path(name)
@@ -68,8 +66,7 @@ def _built_in() -> dict[str, Path]:
 def described(name: str, document: Mapping[str, Any]) -> Model:
     """The model that a configuration describes.
 
-    Raises:
-        UnknownModel: its sizes or formats do not follow from it.
+    Raises UnknownModel if its sizes or formats do not follow from it.
     """
     found, stored = sizes(document), formats(document, None, None)
     if isinstance(found, str):
@@ -86,13 +83,10 @@ def has_layers_of(model: Model, other: Model) -> bool:
     """Whether two models differ at most in the number of their layers, all of which are alike."""
     if (model.sizes, model.formats) == (other.sizes, other.formats):
         return True
-    alike = set(model.sizes.layers) == set(other.sizes.layers) and len(set(other.sizes.layers)) == 1
-    without = dataclasses.replace(model.sizes, layers=())
-    return (
-        alike
-        and without == dataclasses.replace(other.sizes, layers=())
-        and model.formats == other.formats
-    )
+    layers = {*model.sizes.layers, *other.sizes.layers}
+    sizes_apart = [replace(one.sizes, layers=()) for one in (model, other)]
+    is_alike = sizes_apart[0] == sizes_apart[1] and model.formats == other.formats
+    return len(layers) == 1 and is_alike
 
 
 @dataclass(frozen=True)
@@ -119,6 +113,11 @@ class Layout:
     def expert_ranks(self) -> int:
         """Ranks that the experts of a layer are spread over."""
         return self.tp * self.dp if self.ep else self.tp
+
+    @property
+    def replicas_share_experts(self) -> bool:
+        """Whether replicas wait for each other."""
+        return self.ep and self.dp > 1
 
     def __str__(self) -> str:
         sizes = {"TP": self.tp, "PP": self.pp, "DP": self.dp}
@@ -163,11 +162,6 @@ def stage_sizes(layers: int, stages: int) -> list[int]:
     for number in range(layers % stages):
         sizes[-2 - number] += 1
     return sizes
-
-
-def replicas_are_independent(layout: Layout) -> bool:
-    """Whether no replica waits for another one."""
-    return not (layout.ep and layout.dp > 1)
 
 
 @dataclass(frozen=True)
@@ -302,21 +296,17 @@ def _stage_bytes(model: Model, layout: Layout) -> list[tuple[float, float]]:
         own = [part for part in all_parts if part.layer in layers]
         is_first, is_last = number == 0, number == layout.pp - 1
         tables = int(is_first) + int(is_last and not (is_first and model.sizes.tied))
-        weights = sum(_weights(part, layout) for part in own)
+        weights = 0.0
+        for part in own:
+            share = 1.0
+            if part.experts and layout.ep:  # the bytes are those of 1/tp of each expert
+                share = layout.tp * -(-part.experts // layout.expert_ranks) / part.experts
+            weights += (part.weight_bytes or 0.0) * share
         weights += tables * _table_bytes(model, layout.tp)
         kv = sum(part.kv_read for part in own) * model.formats.plain.input_bytes
         found.append((weights, float(kv)))
         begin += size
     return found
-
-
-def _weights(part: Part, layout: Layout) -> float:
-    whole = part.weight_bytes or 0.0
-    if part.experts is None or not layout.ep:
-        return whole
-    # `whole` is what 1/tp of each expert takes.
-    share = -(-part.experts // layout.expert_ranks) / part.experts
-    return whole * layout.tp * share
 
 
 def _table_bytes(model: Model, tp: int) -> float:

@@ -59,10 +59,13 @@ class CollectiveTimes:
         if ranks == 1:
             return 0.0
         known = _SAME_AS.get(op, op)
-        series = self.series.get((known, ranks))
-        if series:
+        if series := self.series.get((known, ranks)):
             return self._by_sizes(series, max(size_bytes, 1.0))
-        return self._startup(known, ranks) + self._moving(known, ranks, size_bytes)
+        startups = {size: ns for (name, size), ns in self.startup_ns.items() if name == known}
+        if startups:  # of that many ranks, else of the nearest number that is known
+            nearest = min(startups, key=lambda size: (abs(size - ranks), size))
+            return startups[nearest] + self._moving(known, ranks, size_bytes)
+        return _ASSUMED_NS[known] + self._moving(known, ranks, size_bytes)
 
     def _by_sizes(self, one: Series, size_bytes: float) -> float:
         """Beyond sizes close to each other, further bytes move at the peak."""
@@ -72,13 +75,6 @@ class CollectiveTimes:
         if size_bytes < smallest:
             return one.ns[smallest]
         return one.ns[largest] + self._moving(one.op, one.ranks, size_bytes - largest)
-
-    def _startup(self, op: str, ranks: int) -> float:
-        """Of that many ranks, else of the nearest number that is known."""
-        known = {size: ns for (name, size), ns in self.startup_ns.items() if name == op}
-        if not known:
-            return _ASSUMED_NS[op]
-        return known[min(known, key=lambda size: (abs(size - ranks), size))]
 
     def _moving(self, op: str, ranks: int, size_bytes: float) -> float:
         rate = self.link_bytes_per_ns
@@ -161,13 +157,13 @@ def series_of(points: Iterable[Point]) -> dict[tuple[str, int], Series]:
 
 def _full_name(gpu: str, names: list[str]) -> str:
     """The listed name that ends with the given one, else the first that contains it."""
-    asked = gpu.lower()
+    name = gpu.lower()
     for matches in (
-        [n for n in names if n.lower() == asked or n.lower().endswith(f" {asked}")],
-        [n for n in names if asked in n.lower()],
+        [n for n in names if n.lower() == name or n.lower().endswith(f" {name}")],
+        [n for n in names if name in n.lower()],
     ):
         if matches:
             return matches[0]
     short = {n.split(" ", 1)[-1].lower(): n for n in names}
-    hint = suggestion(asked, short) or "add its peaks with --peaks"
+    hint = suggestion(name, short) or "add its peaks with --peaks"
     raise UnknownGpu(f"no peaks of a GPU '{gpu}'; {hint}")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 
 from traceql.analysis.model.parts import padded_vocabulary
 from traceql.plan.advise.layouts import (
@@ -12,7 +13,6 @@ from traceql.plan.advise.layouts import (
     decode,
     fullest_rank,
     prefill,
-    replicas_are_independent,
     stage_sizes,
 )
 from traceql.plan.advise.role_times import (
@@ -27,55 +27,6 @@ from traceql.plan.advise.role_times import (
 # Duration of an operation (all_reduce, all_gather, reduce_scatter or send) without waiting, ns, by
 # its name, number of ranks and size of the whole buffer in bytes.
 CollectiveNs = Callable[[str, int, float], float]
-
-
-@dataclass(frozen=True)
-class Communication:
-    """Times of one step, ns.
-
-    Attributes:
-        layer_ns: of one layer, after attention and after the MLP.
-        first_ns: of the embedding, on the first stage.
-        last_ns: of the logits, on the last stage.
-        hand_over_ns: between two stages.
-    """
-
-    layer_ns: float
-    first_ns: float
-    last_ns: float
-    hand_over_ns: float
-
-
-def communication(
-    model: Model, layout: Layout, load: Load, collective_ns: CollectiveNs
-) -> Communication:
-    """The communication of the ranks of a replica in a step of this load."""
-    tp, size = layout.tp, load.tokens * model.row_bytes
-    reduced = collective_ns("all_reduce", tp, size)
-    # Each rank sends its share of the hidden state and the residual; the next stage gathers them.
-    handed = collective_ns("send", 2, 2 * size / tp) + collective_ns("all_gather", tp, 2 * size)
-    logits = load.requests * padded_vocabulary(model.sizes) * model.formats.plain.input_bytes
-    return Communication(
-        layer_ns=reduced + _after_mlp(layout, size, reduced, collective_ns, model),
-        first_ns=reduced,
-        last_ns=collective_ns("all_gather", tp, logits),
-        hand_over_ns=handed if layout.pp > 1 else 0.0,
-    )
-
-
-def _after_mlp(
-    layout: Layout, size: float, reduced: float, collective_ns: CollectiveNs, model: Model
-) -> float:
-    """One all-reduce, or the exchange of the tokens of all replicas with the experts.
-
-    In models with both, the few layers without experts count like those with experts.
-    """
-    if model.sizes.experts is None or replicas_are_independent(layout):
-        return reduced
-    ranks, of_all = layout.expert_ranks, size * layout.dp
-    return collective_ns("all_gather", ranks, of_all) + collective_ns(
-        "reduce_scatter", ranks, of_all
-    )
 
 
 @dataclass(frozen=True)
@@ -100,31 +51,38 @@ class StepTime:
 
 
 def step_time(
-    model: Model,
-    layout: Layout,
-    load: Load,
-    evidence: Evidence,
-    collective_ns: CollectiveNs,
+    model: Model, layout: Layout, load: Load, evidence: Evidence, collective_ns: CollectiveNs
 ) -> StepTime | None:
     """The step of one replica; None if the evidence does not have the times of its roles."""
     times = _times(model, layout, load, evidence)
     if times is None:
         return None
-    sent = communication(model, layout, load, collective_ns)
+    tp, size = layout.tp, load.tokens * model.row_bytes
+    reduced = after_mlp = collective_ns("all_reduce", tp, size)
+    if model.sizes.experts and layout.replicas_share_experts:
+        # The tokens of all replicas are exchanged with the experts. In models with both, the few
+        # layers without experts count like those with experts.
+        exchanged = layout.expert_ranks, size * layout.dp
+        after_mlp = sum(collective_ns(op, *exchanged) for op in ("all_gather", "reduce_scatter"))
     sizes = stage_sizes(model.layers, layout.pp)
     computed = [_of_stage(times.ns, n, sizes) for n in range(layout.pp)]
     least = [_of_stage(times.least_ns, n, sizes) for n in range(layout.pp)]
-    moved = [size * sent.layer_ns for size in sizes]
-    moved[0] += sent.first_ns
-    moved[-1] += sent.last_ns
-    handed = (layout.pp - 1) * sent.hand_over_ns
+    moved = [size * (reduced + after_mlp) for size in sizes]
+    moved[0] += reduced  # the embedding
+    logits = load.requests * padded_vocabulary(model.sizes) * model.formats.plain.input_bytes
+    moved[-1] += collective_ns("all_gather", tp, logits)
+    handed = 0.0
+    if layout.pp > 1:
+        # Each rank sends its share of the hidden state and the residual; the next stage gathers
+        # them.
+        handed = collective_ns("send", 2, 2 * size / tp) + collective_ns("all_gather", tp, 2 * size)
     idle = times.ns.get("idle", 0.0)
     stages = [a + b for a, b in zip(computed, moved, strict=True)]
     return StepTime(
-        ns=sum(stages) + handed,
-        slowest_stage_ns=max(stages) + sent.hand_over_ns,
+        ns=sum(stages) + (layout.pp - 1) * handed,
+        slowest_stage_ns=max(stages) + handed,
         computing_ns=sum(computed) - idle,
-        communication_ns=sum(moved) + handed,
+        communication_ns=sum(moved) + (layout.pp - 1) * handed,
         idle_ns=idle,
         least_ns=sum(least),
         unknown=times.unknown,
@@ -136,7 +94,7 @@ def _times(model: Model, layout: Layout, load: Load, evidence: Evidence) -> Role
     own = evidence.times(load, layout.tp)
     if own is None or model.sizes.experts is None or not layout.ep:
         return own
-    replicas = 1 if replicas_are_independent(layout) else layout.dp
+    replicas = layout.dp if layout.replicas_share_experts else 1
     all_loads = load.of_replicas(replicas)
     spread = evidence.times(all_loads, layout.expert_ranks)
     if spread is None:
@@ -149,19 +107,10 @@ def _times(model: Model, layout: Layout, load: Load, evidence: Evidence) -> Role
 
 def _of_stage(ns: Mapping[str, float], number: int, sizes: list[int]) -> float:
     """The time of one stage, which has its share of the layers."""
-    share = sizes[number] / sum(sizes)
-    is_first, is_last = number == 0, number == len(sizes) - 1
-    total = 0.0
-    for role, whole in ns.items():
-        if role in FIRST_STAGE:
-            total += whole * is_first
-        elif role in LAST_STAGE:
-            total += whole * is_last
-        elif role in EVERY_STAGE:
-            total += whole
-        else:
-            total += whole * share
-    return total
+    shares = {FIRST_STAGE: number == 0, LAST_STAGE: number == len(sizes) - 1, EVERY_STAGE: 1}
+    of_role = {role: float(share) for roles, share in shares.items() for role in roles}
+    of_layers = sizes[number] / sum(sizes)
+    return sum(whole * of_role.get(role, of_layers) for role, whole in ns.items())
 
 
 # Worst errors of predicted steps, percent; docs/advise.md, docs/definitions.md ("What if").
@@ -214,7 +163,13 @@ def spread_of(
     if not evidence.is_recorded and layout not in errors.by_layout:
         default = Spread(min(1.0, step.least_ns / step.ns), _DEFAULTS_ABOVE)
     else:
-        share = max(_OTHER_BATCH, evidence.error_pct, *_changes(evidence, layout)) / 100
+        changes = {  # what differs from the recording, with its error
+            _OTHER_TP: layout.tp != evidence.recorded_tp,
+            _OTHER_GPU: evidence.is_other_gpu,
+            _NOT_CHECKED: layout.pp > 1 or layout.replicas_share_experts,
+        }
+        known = [error for error, applies in changes.items() if applies and evidence.is_recorded]
+        share = max(_OTHER_BATCH, evidence.error_pct, *known) / 100
         default = Spread(1 / (1 + share), 1 + share)
     # At least as wide as the largest error, and so wide that it contains each measured time.
     counting = errors.counting_for(layout)
@@ -223,20 +178,6 @@ def spread_of(
     return Spread(
         min(default.low, 1 / (1 + worst), *measured), max(default.high, 1 + worst, *measured)
     )
-
-
-def _changes(evidence: Evidence, layout: Layout) -> list[float]:
-    """The errors for what differs from the recording."""
-    found = [0.0]
-    if not evidence.is_recorded:
-        return found
-    if layout.tp != evidence.recorded_tp:
-        found.append(_OTHER_TP)
-    if evidence.is_other_gpu:
-        found.append(_OTHER_GPU)
-    if layout.pp > 1 or (layout.ep and layout.dp > 1):
-        found.append(_NOT_CHECKED)
-    return found
 
 
 @dataclass(frozen=True)
@@ -347,8 +288,7 @@ class Predictor:
         return default, False
 
 
-@dataclass(frozen=True)
-class BatchTimes:
+class BatchTimes(NamedTuple):
     """Medians over the requests of a batch, ns."""
 
     ttft_ns: float

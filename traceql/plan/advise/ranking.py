@@ -32,8 +32,7 @@ class Goal:
 def parsed_goal(text: str) -> Goal:
     """Parses a goal; the default aim is max throughput.
 
-    Raises:
-        GoalInvalid: a part is neither a limit nor an aim, or the goal contradicts itself.
+    Raises GoalInvalid if a part is neither a limit nor an aim, or the goal contradicts itself.
     """
     aims: list[str] = []
     limits: dict[str, float] = {}
@@ -45,29 +44,24 @@ def parsed_goal(text: str) -> Goal:
                 raise GoalInvalid(f"the goal has no aim '{aim}'; {hint}")
             aims.append(aim)
             continue
-        metric, ns = _limit(part)
+        found = _LIMIT.fullmatch(part)
+        if not found:
+            raise GoalInvalid(
+                f"cannot parse '{part}' in the goal; write it as 'tpot < 20ms, ttft < 500ms, "
+                "max throughput'"
+            )
+        metric, unit = found["metric"], found["unit"]
+        if metric not in _LIMITED:
+            hint = suggestion(metric, _LIMITED) or f"use {' or '.join(_LIMITED)}"
+            raise GoalInvalid(f"the goal cannot limit '{metric}'; {hint}")
+        if unit not in _UNITS:
+            raise GoalInvalid(f"'{part}' in the goal has no unit of time; use us, ms or s")
         if metric in limits:
             raise GoalInvalid(f"the goal limits {metric} twice; keep one of them")
-        limits[metric] = ns
+        limits[metric] = float(found["number"]) * _UNITS[unit]
     if len(aims) > 1:
         raise GoalInvalid(f"the goal has two aims, {' and '.join(aims)}; keep one of them")
     return Goal(aims[0] if aims else AIMS[0], limits)
-
-
-def _limit(part: str) -> tuple[str, float]:
-    found = _LIMIT.fullmatch(part)
-    if not found:
-        raise GoalInvalid(
-            f"cannot parse '{part}' in the goal; write it as 'tpot < 20ms, ttft < 500ms, "
-            "max throughput'"
-        )
-    metric, unit = found["metric"], found["unit"]
-    if metric not in _LIMITED:
-        hint = suggestion(metric, _LIMITED) or f"use {' or '.join(_LIMITED)}"
-        raise GoalInvalid(f"the goal cannot limit '{metric}'; {hint}")
-    if unit not in _UNITS:
-        raise GoalInvalid(f"'{part}' in the goal has no unit of time; use us, ms or s")
-    return metric, float(found["number"]) * _UNITS[unit]
 
 
 _MOST_REQUESTS = 256  # of a replica: vLLM's own default for max_num_seqs
@@ -125,28 +119,33 @@ def best(predictions: Iterable[Prediction], goal: Goal) -> tuple[Prediction | No
     found = list(predictions)
     kept = [one for one in found if not _broken(one, goal)]
     if kept:
-        return max(kept, key=lambda one: merit(one, goal)), None
-    nearest = min(found, key=lambda one: (len(_broken(one, goal)), _excess(one, goal)))
+        return max(kept, key=lambda one: _merit(one, goal)), None
+    nearest = min(found, key=lambda one: _distance(one, goal))
     return nearest, "; ".join(_broken(nearest, goal))
+
+
+def _distance(prediction: Prediction, goal: Goal) -> tuple[float, float]:
+    """The number of broken limits, and the largest value / limit."""
+    values = (_value(prediction, metric) / limit for metric, limit in goal.limits.items())
+    return len(_broken(prediction, goal)), max(values)
 
 
 def ranked(candidates: Iterable[Candidate], goal: Goal) -> list[Candidate]:
     """Candidates that can be chosen, the best first; then the others."""
-    return sorted(candidates, key=lambda one: (one.why_not is not None, *_order(one, goal)))
+
+    def order(candidate: Candidate) -> tuple[float, ...]:
+        found, is_excluded = candidate.prediction, candidate.why_not is not None
+        if found is None:
+            return is_excluded, 1, candidate.memory.weight_bytes
+        if _broken(found, goal):
+            return is_excluded, 0, *_distance(found, goal)
+        return is_excluded, 0, *(-value for value in _merit(found, goal))
+
+    return sorted(candidates, key=order)
 
 
-def _order(candidate: Candidate, goal: Goal) -> tuple[float, ...]:
-    found = candidate.prediction
-    if found is None:
-        return (1, candidate.memory.weight_bytes)
-    if broken := _broken(found, goal):
-        return (0, len(broken), _excess(found, goal))
-    return (0, *(-value for value in merit(found, goal)))
-
-
-def merit(prediction: Prediction, goal: Goal) -> tuple[float, float]:
-    """Larger for what meets the aim better."""
-    return aim_order(goal, prediction.layout, prediction.tpot_ns, prediction.tokens_per_s)
+def _merit(one: Prediction, goal: Goal) -> tuple[float, float]:
+    return aim_order(goal, one.layout, one.tpot_ns, one.tokens_per_s)
 
 
 def aim_order(
@@ -162,21 +161,18 @@ def aim_order(
 
 def tied_layouts(candidates: Iterable[Candidate], goal: Goal) -> list[Layout]:
     """The layouts that may be as good as the first one, within the uncertainty of predictions."""
-    first, *others = [one for one in candidates if one.why_not is None and one.prediction]
-    assert first.prediction
-    return [
-        one.layout
-        for one in others
-        if one.prediction and _may_be_as_good(one.prediction, first.prediction, goal)
+    first, *others = [
+        one.prediction for one in candidates if one.why_not is None and one.prediction
     ]
 
+    def may_be_as_good(other: Prediction) -> bool:
+        if goal.aim == "min gpus" and other.layout.gpus != first.layout.gpus:
+            return False
+        if goal.aim == "min tpot":
+            return other.tpot_ns * other.spread.low <= first.tpot_ns * first.spread.high
+        return other.tokens_per_s / other.spread.low >= first.tokens_per_s / first.spread.high
 
-def _may_be_as_good(other: Prediction, first: Prediction, goal: Goal) -> bool:
-    if goal.aim == "min gpus" and other.layout.gpus != first.layout.gpus:
-        return False
-    if goal.aim == "min tpot":
-        return other.tpot_ns * other.spread.low <= first.tpot_ns * first.spread.high
-    return other.tokens_per_s / other.spread.low >= first.tokens_per_s / first.spread.high
+    return [one.layout for one in others if may_be_as_good(one)]
 
 
 def _broken(prediction: Prediction, goal: Goal) -> list[str]:
@@ -186,10 +182,6 @@ def _broken(prediction: Prediction, goal: Goal) -> list[str]:
         for metric, limit in goal.limits.items()
         if _value(prediction, metric) >= limit
     ]
-
-
-def _excess(prediction: Prediction, goal: Goal) -> float:
-    return max(_value(prediction, metric) / limit for metric, limit in goal.limits.items())
 
 
 def _value(prediction: Prediction, metric: str) -> float:

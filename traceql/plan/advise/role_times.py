@@ -2,11 +2,12 @@
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 from traceql.analysis.model.parts import LOGITS, Part, parts
 from traceql.database.database import Database
@@ -35,29 +36,24 @@ class RoleTimes:
     unknown: tuple[str, ...] = ()
 
 
-class Evidence(Protocol):
+class Evidence(ABC):
     """A source of the times of roles.
 
-    Its properties: whether the times come from a recording; the tensor-parallel size of the
-    recording; whether the wanted GPU is another one than the recorded; and the error on the
-    recorded decode steps in percent, 0 if it could not be checked.
+    Attributes:
+        is_recorded: whether the times come from a recording.
+        recorded_tp: the tensor-parallel size of the recording.
+        is_other_gpu: whether the wanted GPU is another one than the recorded.
+        error_pct: on the recorded decode steps; 0 if it could not be checked.
     """
 
-    @property
-    def is_recorded(self) -> bool: ...
+    is_recorded = False
+    recorded_tp: int | None = None
+    is_other_gpu = False
+    error_pct = 0.0
 
-    @property
-    def recorded_tp(self) -> int | None: ...
-
-    @property
-    def is_other_gpu(self) -> bool: ...
-
-    @property
-    def error_pct(self) -> float: ...
-
+    @abstractmethod
     def times(self, load: Load, tp: int) -> RoleTimes | None:
         """The times on one of `tp` ranks; None if this source does not have them."""
-        ...
 
 
 _ALWAYS_HBM = ("activations", "kv_write", "gather")  # counted even if they fit into the L2 cache
@@ -84,11 +80,13 @@ class PartFloor:
 def floors(model: Model, machine: Machine, load: Load, tp: int) -> Iterator[PartFloor]:
     """The floors of all parts on one of `tp` ranks.
 
-    Raises:
-        UnknownGpu: the GPU's peak of a number type is not known.
+    Raises UnknownGpu if the GPU's peak of a number type is not known.
     """
     for part, layers in _distinct_parts(model, tp).items():
-        flops = _flops(part, load)
+        rows, window = _rows(part, load), _window_share(part, load)
+        pairs = part.context_pair * load.context_pairs
+        pairs += part.generation_pair * load.generation_pairs
+        flops = part.flops_per_row * rows + pairs * window
         rate = machine.flops_per_ns.get(part.dtype or "")
         if flops and rate is None:
             raise UnknownGpu(f"the {part.dtype} peak of {machine.name} is not known; use --peaks")
@@ -107,11 +105,6 @@ def _rows(part: Part, load: Load) -> int:
     return load.requests if part.rows == LOGITS else load.tokens
 
 
-def _flops(part: Part, load: Load) -> float:
-    pairs = part.context_pair * load.context_pairs + part.generation_pair * load.generation_pairs
-    return part.flops_per_row * _rows(part, load) + pairs * _window_share(part, load)
-
-
 def _window_share(part: Part, load: Load) -> float:
     """Share of a request's tokens within the attention window."""
     return min(1.0, part.window / load.length) if part.window else 1.0
@@ -119,19 +112,15 @@ def _window_share(part: Part, load: Load) -> float:
 
 def _bytes(model: Model, machine: Machine, part: Part, load: Load) -> float:
     rows, element = _rows(part, load), model.formats.plain.input_bytes
-    weights = (part.weight_bytes or 0.0) * _touched(part, rows) + part.gathered * rows
+    touched = 1.0
+    if part.experts and part.top_k:  # the expected share, if all experts are equally likely
+        touched = 1 - (1 - part.top_k / part.experts) ** rows
+    weights = (part.weight_bytes or 0.0) * touched + part.gathered * rows
     cache = part.kv_written * rows + part.kv_read * load.kv_tokens * _window_share(part, load)
     tensors = [size * rows for size in part.tensors]
     if part.formula not in _ALWAYS_HBM:
         tensors = [size for size in tensors if size > machine.l2_bytes]
     return weights + cache * element + sum(tensors)
-
-
-def _touched(part: Part, rows: int) -> float:
-    """Expected share of the experts that N rows use, if all experts are equally likely."""
-    if not (part.experts and part.top_k):
-        return 1.0
-    return 1 - (1 - part.top_k / part.experts) ** rows
 
 
 # Decode steps of Qwen3-8B on an H200: GEMMs read their weights at 0.9 of the peak and take some
@@ -145,29 +134,22 @@ _SAMPLING_NS = 50_000  # sampling, inputs and copies
 
 
 @dataclass(frozen=True)
-class DefaultTimes:
+class DefaultTimes(Evidence):
     """Floors with default efficiencies, for a model on a kind of GPU."""
 
     model: Model
     machine: Machine
-    is_recorded: bool = False
-    recorded_tp: int | None = None
-    is_other_gpu: bool = False
-    error_pct: float = 0.0
 
     def times(self, load: Load, tp: int) -> RoleTimes:
         ns: dict[str, float] = defaultdict(float)
         least: dict[str, float] = defaultdict(float)
         for one in floors(self.model, self.machine, load, tp):
-            ns[one.part.role] += one.layers * _default_ns(one)
+            start = _START_NS.get(one.part.formula, _SMALL_START_NS) + _GAP_NS
+            longest = max(one.compute_ns / COMPUTE_SHARE, one.memory_ns / MEMORY_SHARE)
+            ns[one.part.role] += one.layers * (longest + start)
             least[one.part.role] += one.layers * one.ns
         ns["sample"] = _SAMPLING_NS
         return RoleTimes(ns, least)
-
-
-def _default_ns(one: PartFloor) -> float:
-    start = _START_NS.get(one.part.formula, _SMALL_START_NS) + _GAP_NS
-    return max(one.compute_ns / COMPUTE_SHARE, one.memory_ns / MEMORY_SHARE) + start
 
 
 _TP_SIZES = (1, 2, 4, 8, 16)  # of the query whatif
@@ -219,8 +201,7 @@ class Recording:
 def recording(database: Database) -> Recording:
     """The recording in a database.
 
-    Raises:
-        TraceqlError: it has no model configuration, or several pipeline stages.
+    Raises TraceqlError if it has no model configuration, or several pipeline stages.
     """
     found: dict[str, Any] = next(iter(database.select(_RECORDING)), {})
     path = database.path
@@ -246,7 +227,7 @@ def recording(database: Database) -> Recording:
     )
 
 
-class RecordedTimes:
+class RecordedTimes(Evidence):
     """Times scaled from a recording of a model with the same layers, on any kind of GPU.
 
     Raises:
@@ -274,7 +255,7 @@ class RecordedTimes:
                     f"{path} does not list {machine.name}; load the recording with --peaks"
                 )
         *_, total = recording.database.query("whatif", no_wait=True).rows() or [{"error_pct": None}]
-        self.error_pct: float = total["error_pct"] or 0.0
+        self.error_pct = total["error_pct"] or 0.0
 
     def times(self, load: Load, tp: int) -> RoleTimes | None:
         """None if no step of the phase was recorded, or whatif does not have the size."""

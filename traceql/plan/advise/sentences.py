@@ -26,7 +26,15 @@ def answer(advice: Advice) -> str:
         why = f"No layout is recommended: {_weakness(advice)}"
         if advice.tied:
             why += f", and {_listed([first.layout, *advice.tied])} are statistically tied"
-        return f"{why}{_best_measured(advice)}."
+        if (point := best_measured(advice)) and point.tpot_ns is not None:
+            requests = point.requests
+            why += (
+                f"; the best measured one is {point.layout}: {point.tokens_per_s:,.0f} tokens/s, "
+                f"TPOT {point.tpot_ns / 1e6:.1f} ms at "
+                f"{format_count(point.in_flight or 0, 'request')} of {requests.prompt_tokens:,} "
+                f"prompt and {requests.output_tokens:,} output tokens"
+            )
+        return f"{why}."
     if found:
         return f"No layout meets the goal; nearest is {first.layout}: {first.why_not}."
     return f"No layout can be recommended; {first.layout}: {first.why_not}."
@@ -42,8 +50,13 @@ def reasons(advice: Advice) -> Iterator[str]:
             f"{step.communication_ns / 1e6:.2f} ms, idle {step.idle_ns / 1e6:.2f} ms. Prompts of "
             f"other requests add {(found.tpot_ns - found.step_ns) / 1e6:.2f} ms per token."
         )
-        if advice.recommended:
-            yield from _alternatives(advice)
+        if advice.recommended and advice.tied:
+            yield f"Statistically tied with it: {_listed(advice.tied)}. Measure them to decide."
+        for one in advice.candidates[1:] if advice.recommended else ():
+            is_as_large = one.layout.gpus == found.layout.gpus
+            if one.prediction and not one.why_not and is_as_large and one.layout not in advice.tied:
+                yield f"Next best is {one.layout}: {_numbers(one.prediction, advice.check)}."
+                break
         yield from _doubts(advice, found)
     yield _basis(advice)
     if advice.check:
@@ -68,18 +81,6 @@ def _measured(advice: Advice) -> str:
     return f", measured at {points} with at most {format_count(most, 'request')} at a time"
 
 
-def _best_measured(advice: Advice) -> str:
-    point = best_measured(advice)
-    if point is None or point.tpot_ns is None:
-        return ""
-    return (
-        f"; the best measured one is {point.layout}: {point.tokens_per_s:,.0f} tokens/s, TPOT "
-        f"{point.tpot_ns / 1e6:.1f} ms at {format_count(point.in_flight or 0, 'request')} of "
-        f"{point.requests.prompt_tokens:,} prompt and {point.requests.output_tokens:,} output "
-        "tokens"
-    )
-
-
 def best_measured(advice: Advice) -> MeasuredPoint | None:
     """The best comparable point of an allowed layout that meets the limits.
 
@@ -96,9 +97,9 @@ def best_measured(advice: Advice) -> MeasuredPoint | None:
         tpot_ns, tokens_per_s = point.tpot_ns or 0.0, point.tokens_per_s or 0.0
         return aim_order(advice.goal, point.layout, tpot_ns, tokens_per_s)
 
-    points = [one.point for one in advice.check.checked] if advice.check else []
-    points = [one for one in points if one.layout in allowed and one.tokens_per_s]
-    points = [one for one in points if meets_limits(one)]
+    checked = [one.point for one in advice.check.checked] if advice.check else []
+    possible = [one for one in checked if one.layout in allowed and one.tokens_per_s]
+    points = [one for one in possible if meets_limits(one)]
     alike = [point for point in points if point.requests == advice.requests]
     return max(alike or points, key=order, default=None)
 
@@ -124,18 +125,6 @@ def _numbers(found: Prediction, check: Check | None) -> str:
         f"{found.tpot_ns / 1e6:.1f} ms, TTFT {found.ttft_ns / 1e6:.0f} ms without a queue{off}; "
         f"uncertainty of TPOT and throughput {found.spread.text}"
     )
-
-
-def _alternatives(advice: Advice) -> Iterator[str]:
-    """The tied layouts, and the next best layout on as many GPUs."""
-    if advice.tied:
-        yield f"Statistically tied with it: {_listed(advice.tied)}. Measure them to decide."
-    for one in advice.candidates[1:]:
-        is_tied = one.layout in advice.tied
-        is_as_large = one.layout.gpus == advice.candidates[0].layout.gpus
-        if one.prediction and not one.why_not and is_as_large and not is_tied:
-            yield f"Next best is {one.layout}: {_numbers(one.prediction, advice.check)}."
-            return
 
 
 def _doubts(advice: Advice, found: Prediction) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """The tables of an advice, predictions beside measured points, and the checklist of a run."""
 
+from typing import Any
+
 import pyarrow as pa
 
 from traceql.database.database import Database
@@ -99,37 +101,31 @@ def check_rows(check: Check) -> Result:
 
     If any was predicted, points of other models have no row. Errors are predicted / measured - 1.
     """
-    rows = [
-        _measured(one.point)
-        | {
+    predicted = [
+        (one.point, {
             "predicted_tpot_ns": one.tpot_ns,
             "tpot_error_pct": 100 * one.tpot_error,
             "predicted_ttft_ns": one.ttft_ns,
             "ttft_error_pct": None if one.ttft_error is None else 100 * one.ttft_error,
-        }
+        })
         for one in check.checked
-    ]
-    points = [one.point for one in check.checked] or [point for point, _ in check.skipped]
-    models = {point.model for point in points}
-    rows += [
-        _measured(point) | {"left_out": reason}
-        for point, reason in check.skipped
+    ]  # fmt: skip
+    skipped = [(point, {"left_out": reason}) for point, reason in check.skipped]
+    every: list[tuple[MeasuredPoint, dict[str, Any]]] = [*predicted, *skipped]
+    models = {point.model for point, _ in predicted or skipped}
+    rows = [
+        vars(point.requests) | more | {
+            "layout": str(point.layout),
+            "load": point.load,
+            "repeats": point.repeats,
+            "measured_tpot_ns": point.tpot_ns,
+            "measured_ttft_ns": point.ttft_ns,
+            "measured_tokens_per_s": point.tokens_per_s,
+        }
+        for point, more in every
         if point.model in models
-    ]
+    ]  # fmt: skip
     return Result(pa.Table.from_pylist(rows, _CHECK))
-
-
-def _measured(point: MeasuredPoint) -> dict[str, object]:
-    return {
-        "layout": str(point.layout),
-        "load": point.load,
-        "prompt_tokens": point.requests.prompt_tokens,
-        "output_tokens": point.requests.output_tokens,
-        "repeats": point.repeats,
-        "measured_tpot_ns": point.tpot_ns,
-        "measured_ttft_ns": point.ttft_ns,
-        "measured_tokens_per_s": point.tokens_per_s,
-    }
 
 
 _ORDER = ("look", "unknown", "ok")

@@ -26,11 +26,7 @@ _Numbers = NDArray[np.float64]
 
 
 def peaks_file(path: Path) -> PeaksDocument:
-    """The content of a peaks.json.
-
-    Raises:
-        PeaksInvalid: it cannot be read or is not one; the message names it.
-    """
+    """The content of a peaks.json; raises PeaksInvalid if it cannot be read or is not one."""
     try:
         return peaks_document(read_text(path))[1]
     except Unusable as error:
@@ -65,14 +61,6 @@ class AlphaBeta:
     def bandwidth_gbps(self) -> float | None:
         """Asymptotic bus bandwidth; None if larger buffers take no longer."""
         return 1 / self.ns_per_byte if self.ns_per_byte else None
-
-    @property
-    def median_error(self) -> float:
-        return median(self.errors)
-
-    @property
-    def largest_error(self) -> float:
-        return max(self.errors)
 
 
 def alpha_beta(bus_bytes: Sequence[float], ns: Sequence[float]) -> AlphaBeta | None:
@@ -153,11 +141,8 @@ class Series:
     ) -> "Series":
         """The series of (bytes, ns) in any order."""
         sizes = groupby(sorted(points), lambda point: point[0])
-        ns, factor = (
-            {size: median(ns for _, ns in same) for size, same in sizes},
-            bus_factor(op, ranks),
-        )
-        fit = alpha_beta([size * factor for size in ns], list(ns.values()))
+        ns = {size: median(ns for _, ns in same) for size, same in sizes}
+        fit = alpha_beta([size * bus_factor(op, ranks) for size in ns], list(ns.values()))
         return cls(op, ranks, algorithm, source, timing, ns, fit)
 
     @property
@@ -192,7 +177,7 @@ class Series:
             return ExpectedTime(ns, "interpolated", self.algorithm, self.timing)
         # Scaled to continue from the last point: a larger size must not take less time.
         ns *= self._ratio(sizes[0] if place == 0 else sizes[-1])
-        error = self.fit.largest_error
+        error = max(self.fit.errors)
         return ExpectedTime(ns, "extrapolated", self.algorithm, self.timing, error)
 
     def _ratio(self, size: int) -> float:
@@ -213,9 +198,8 @@ def collective_series(peaks: PeaksDocument, timing: Timing) -> list[Series]:
         points = [(row.bytes, row.ns if timing == "launch" else row.kernel_ns) for row in same]
         known = [(size, ns) for size, ns in points if ns is not None]
         if len(known) == len(points):
-            series.append(
-                Series.of_points(op, ranks, algorithm, timing, known, source=source or None)
-            )
+            one = op, ranks, algorithm, timing, known
+            series.append(Series.of_points(*one, source=source or None))
     return series
 
 
@@ -253,11 +237,7 @@ class CollectiveTime:
 
     @classmethod
     def from_file(cls, path: Path) -> "CollectiveTime":
-        """Those of a peaks.json.
-
-        Raises:
-            PeaksInvalid: it cannot be read.
-        """
+        """Those of a peaks.json; raises PeaksInvalid if it cannot be read."""
         return cls.of(peaks_file(path))
 
     def expected(

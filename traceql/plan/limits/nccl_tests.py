@@ -16,12 +16,9 @@ from traceql.util.files import Unusable
 PROGRAM = "nccl-tests"
 _Op = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
 _OPS: dict[str, _Op] = {
-    "all_reduce": "all_reduce",
-    "all_gather": "all_gather",
-    "reduce_scatter": "reduce_scatter",
-    "alltoall": "all_to_all",
-    "sendrecv": "send_recv",
-}
+    "all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter",
+    "alltoall": "all_to_all", "sendrecv": "send_recv",
+}  # fmt: skip
 _TEST = re.compile(r"(\w+?)_perf")  # a suffix may follow, such as _mpi
 _LEAST_GBPS = 0.01  # bandwidths have six decimals; two smaller ones are not compared
 _TOLERANCE = 0.01
@@ -85,10 +82,14 @@ def is_report(value: object) -> bool:
 def peaks(report: Report, file: str) -> PeaksDocument:
     """The rows that are not empty; each is the out-of-place run, or else the in-place one.
 
-    Raises:
-        Unusable: it is another test, has wrong results, or lacks the time of the GPUs.
+    Raises Unusable if it is another test, has wrong results, or lacks the time of the GPUs.
     """
-    op, ranks = _op(report), _ranks(report.config)
+    op, config = _op(report), report.config
+    # Each process of the first group has equally many threads, and these equally many GPUs.
+    processes = sum(one.group == config.devices[0].group for one in config.devices)
+    ranks = processes * config.nthreads * config.ngpus
+    if ranks < 2:
+        raise Unusable("it is of one GPU, which communicates with none; run the test with -g 2")
     rows = [
         _collective(number, row, op, ranks) for number, row in enumerate(report.results) if row.size
     ]
@@ -123,15 +124,6 @@ def _op(report: Report) -> _Op:
     return _OPS[test[1]]
 
 
-def _ranks(config: _Config) -> int:
-    """Each process of the first group has equally many threads, and these equally many GPUs."""
-    processes = [one for one in config.devices if one.group == config.devices[0].group]
-    ranks = len(processes) * config.nthreads * config.ngpus
-    if ranks < 2:
-        raise Unusable("it is of one GPU, which communicates with none; run the test with -g 2")
-    return ranks
-
-
 def _collective(number: int, row: _Row, op: _Op, ranks: int) -> Collective:
     side = "in_place" if row.out_of_place is None else "out_of_place"
     times = row.out_of_place or row.in_place
@@ -147,19 +139,15 @@ def _collective(number: int, row: _Row, op: _Op, ranks: int) -> Collective:
             f"{place}.nwrong is {times.nwrong:.0f}: GPUs or links corrupt data, so its times are "
             "invalid; repair the machine and run the test again"
         )
-    _require_factor(place, times, bus_factor(op, ranks), ranks)
+    alg, bus, factor = times.alg_bw, times.bus_bw, bus_factor(op, ranks)
+    ratio = factor
+    if not isinstance(alg, str) and not isinstance(bus, str) and alg >= _LEAST_GBPS:
+        ratio = bus / alg
+    if abs(ratio - factor) > _TOLERANCE:
+        raise Unusable(
+            f"{place}: bus_bw / alg_bw is {ratio:.3f}, which {ranks} ranks (processes x "
+            f"nthreads x ngpus) do not have: {factor:.3f}; was the file changed?"
+        )
     return Collective(
         op=op, ranks=ranks, bytes=row.size, ns=times.time * 1e3, algorithm="nccl", source=PROGRAM
     )
-
-
-def _require_factor(place: str, times: _Times, factor: float, ranks: int) -> None:
-    """Checks the number of ranks by the ratio of the two bandwidths."""
-    alg, bus = times.alg_bw, times.bus_bw
-    if isinstance(alg, str) or isinstance(bus, str) or alg < _LEAST_GBPS:
-        return
-    if abs(bus / alg - factor) > _TOLERANCE:
-        raise Unusable(
-            f"{place}: bus_bw / alg_bw is {bus / alg:.3f}, which {ranks} ranks (processes x "
-            f"nthreads x ngpus) do not have: {factor:.3f}; was the file changed?"
-        )

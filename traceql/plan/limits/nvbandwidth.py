@@ -81,8 +81,11 @@ def peaks(report: Report, file: str, *, buffer_mib: int) -> tuple[PeaksDocument,
         place, parts = f"testcases[{number}]", _TEST.fullmatch(test.name)
         if test.status != _PASSED:
             left_out.append(f"{test.name} ({test.status})")
-        elif test.name == _LOCAL:
-            memory += _local(place, test, gpus, size)
+        elif test.name == _LOCAL:  # a byte is read and written, and the file counts it once
+            memory += [
+                Memory(op="copy", bytes=2 * size, ns=size / gbps, gpu=gpu, source=PROGRAM)
+                for _, gpu, gbps in _cells(place, test.bandwidth_matrix, 1, gpus)
+            ]
         elif parts is None:
             left_out.append(test.name)
         elif parts["what"] == "device_to_device":
@@ -152,20 +155,8 @@ def _with_host(
     """A row for each GPU; with traffic the other way, the measured direction alone."""
     op = _HOST_OPS[parts["what"], parts["both"] is not None]
     for _, gpu, gbps in _cells(place, test.bandwidth_matrix, 1, gpus):
-        yield HostCopy(
-            op=op,
-            gpu=gpu,
-            bytes=size,
-            ns=size / gbps,
-            algorithm=_ALGORITHMS[parts["engine"]],
-            source=PROGRAM,
-        )
-
-
-def _local(place: str, test: _Test, gpus: int, size: int) -> Iterator[Memory]:
-    """Copies within each GPU: a byte is read and written, and the file counts it once."""
-    for _, gpu, gbps in _cells(place, test.bandwidth_matrix, 1, gpus):
-        yield Memory(op="copy", bytes=2 * size, ns=size / gbps, gpu=gpu, source=PROGRAM)
+        how, ns = _ALGORITHMS[parts["engine"]], size / gbps
+        yield HostCopy(op=op, gpu=gpu, bytes=size, ns=ns, algorithm=how, source=PROGRAM)
 
 
 def _cells(place: str, rows: _Rows, height: int, width: int) -> Iterator[tuple[int, int, float]]:
@@ -174,16 +165,13 @@ def _cells(place: str, rows: _Rows, height: int, width: int) -> Iterator[tuple[i
         raise Unusable(f"{place}.bandwidth_matrix does not have {height} x {width} numbers")
     for row, texts in enumerate(rows):
         for column, text in enumerate(texts):
-            if text != _ABSENT:
+            if text == _ABSENT:
+                continue
+            try:
+                gbps = float(text) if text.isascii() else math.nan
+            except ValueError:
+                gbps = math.nan
+            if not 0 < gbps < _LARGEST_GBPS:
                 at = f"{place}.bandwidth_matrix[{row}][{column}]"
-                yield row, column, _gbps(at, text)
-
-
-def _gbps(place: str, text: str) -> float:
-    try:
-        found = float(text) if text.isascii() else math.nan
-    except ValueError:
-        found = math.nan
-    if not 0 < found < _LARGEST_GBPS:
-        raise Unusable(f"{place} is '{text[:40]}', not a bandwidth in GB/s")
-    return found
+                raise Unusable(f"{at} is '{text[:40]}', not a bandwidth in GB/s")
+            yield row, column, gbps

@@ -65,11 +65,7 @@ def import_peaks(
 
 
 def write_peaks(path: Path, document: Mapping[str, Any]) -> None:
-    """Replaces a peaks.json.
-
-    Raises:
-        TraceqlError: it cannot be written.
-    """
+    """Replaces a peaks.json; raises TraceqlError if it cannot be written."""
     replace_file(path, (json.dumps(document, indent=1) + "\n").encode())
 
 

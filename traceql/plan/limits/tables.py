@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
+from statistics import median
 from typing import Any
 
 from traceql.analysis.peaks.rows import SHIPPED, PeakRow, peak_rows
-from traceql.database.loading.inputs import Collective, PeaksDocument, Product
+from traceql.database.loading.inputs import PeaksDocument, Product
 from traceql.plan.limits.collective_time import COPIES, Series, collective_series
 from traceql.util.files import read_text
 
@@ -91,21 +92,17 @@ def copies(peaks: PeaksDocument) -> Rows:
             "op": one.op,
             "algorithm": one.algorithm,
             "source": one.source,
-            **_gpu_pair(one),
+            # Version 1 of the file measured the first two GPUs and did not name them.
+            "from_gpu": one.from_gpu if is_named else 0,
+            "to_gpu": one.to_gpu if is_named else 1,
             "bytes": one.bytes,
             "ns": one.ns,
             "bandwidth_gbps": one.bytes / one.ns,
         }
         for one in peaks.collectives
+        for is_named in (None not in (one.from_gpu, one.to_gpu),)
         if one.op in COPIES
     ]
-
-
-def _gpu_pair(copy: Collective) -> dict[str, int]:
-    """Version 1 of the file measured the first two GPUs and did not name them."""
-    if copy.from_gpu is None or copy.to_gpu is None:
-        return {"from_gpu": 0, "to_gpu": 1}
-    return {"from_gpu": copy.from_gpu, "to_gpu": copy.to_gpu}
 
 
 def copy_matrices(peaks: PeaksDocument) -> dict[str, Rows]:
@@ -120,18 +117,15 @@ def copy_matrices(peaks: PeaksDocument) -> dict[str, Rows]:
         pair = row["from_gpu"], row["to_gpu"]
         for one in (pair, pair[::-1]) if is_both else (pair,):
             matrix[one] = max(matrix.get(one, 0.0), row["bandwidth_gbps"])
-    return {title: _matrix(matrix) for title, matrix in best.items()}
-
-
-def _matrix(gbps: Mapping[tuple[int, int], float]) -> Rows:
-    targets = sorted({target for _, target in gbps})
-    return [
-        {
-            "from": f"GPU {source}",
-            **{f"to_gpu_{target}_gbps": gbps.get((source, target)) for target in targets},
-        }
-        for source in sorted({source for source, _ in gbps})
-    ]
+    found = {}
+    for title, gbps in best.items():
+        sources, targets = (sorted(set(each)) for each in zip(*gbps, strict=True))
+        found[title] = [
+            {"from": f"GPU {source}"}
+            | {f"to_gpu_{target}_gbps": gbps.get((source, target)) for target in targets}
+            for source in sources
+        ]
+    return found
 
 
 def host_copies(peaks: PeaksDocument) -> Rows:
@@ -179,8 +173,8 @@ def fits(peaks: PeaksDocument) -> Rows:
             "to_bytes": max(one.ns),
             "alpha_ns": one.fit.alpha_ns,
             "bandwidth_gbps": one.fit.bandwidth_gbps,
-            "median_error_pct": 100 * one.fit.median_error,
-            "largest_error_pct": 100 * one.fit.largest_error,
+            "median_error_pct": 100 * median(one.fit.errors),
+            "largest_error_pct": 100 * max(one.fit.errors),
             "worst_bytes": max(zip(one.fit.errors, one.ns, strict=True))[1],
         }
         for one in sorted(series, key=lambda one: (one.key, one.timing != "launch"))
@@ -193,10 +187,6 @@ def _identity(one: Series) -> dict[str, Any]:
 
 
 TABLES: Mapping[str, Callable[[PeaksDocument], Rows]] = {
-    "matmul": matmul,
-    "memory": memory,
-    "copies": copies,
-    "host": host_copies,
-    "collectives": collectives,
-    "fit": fits,
-}
+    "matmul": matmul, "memory": memory, "copies": copies, "host": host_copies,
+    "collectives": collectives, "fit": fits,
+}  # fmt: skip

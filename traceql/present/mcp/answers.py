@@ -14,7 +14,7 @@ from traceql.result.text_table.values import plain, python_rows
 from traceql.sql.query import Query, bound, catalog, query_named
 from traceql.sql.registry import public_tables
 from traceql.util.resources import DEFINITIONS
-from traceql.util.text import printable, suggestion
+from traceql.util.text import printable, shortened, suggestion
 
 Arguments = Mapping[str, Any]
 
@@ -206,8 +206,13 @@ def sql(runs: Databases, arguments: Arguments) -> dict[str, Any]:
 
 
 def definitions(_runs: Databases, arguments: Arguments) -> Any:
-    """A section by its heading in any case; without a heading, all headings."""
-    sections = _sections()
+    """A section by its heading in any case, with its subsections; else all headings."""
+    definitions_text = all_definitions()
+    heads, sections = list(_HEADING.finditer(definitions_text)), {}
+    for number, head in enumerate(heads):
+        later = (other.start() for other in heads[number + 1 :] if len(other[1]) <= len(head[1]))
+        end = next(later, len(definitions_text))
+        sections[head[2]] = definitions_text[head.start() : end].strip()
     if "section" not in arguments:
         return {"sections": list(sections)}
     name = arguments["section"]
@@ -225,17 +230,6 @@ def definitions(_runs: Databases, arguments: Arguments) -> Any:
 
 def all_definitions() -> str:
     return DEFINITIONS.read_text(encoding="utf-8")
-
-
-def _sections() -> dict[str, str]:
-    """The text of each section of the definitions, with its heading and its subsections."""
-    text = all_definitions()
-    heads = list(_HEADING.finditer(text))
-    found = {}
-    for number, head in enumerate(heads):
-        later = (other.start() for other in heads[number + 1 :] if len(other[1]) <= len(head[1]))
-        found[head[2]] = text[head.start() : next(later, len(text))].strip()
-    return found
 
 
 def _excerpt(database: Database) -> dict[str, str]:
@@ -270,13 +264,13 @@ def _page(stream: RowStream, arguments: Arguments) -> dict[str, Any]:
         total += batch.num_rows
         for row in python_rows(batch.slice(start, max_rows - len(rows))) if not is_full else ():
             values = [plain(value) for value in row.values()]
-            shortened = [_shortened(value) for value in values]
-            letters += len(json.dumps(shortened, default=str, ensure_ascii=False))
+            short = [_shortened(value) for value in values]
+            letters += len(json.dumps(short, default=str, ensure_ascii=False))
             is_full = bool(rows) and letters > _MAX_LETTERS
             if is_full:
                 break
-            rows.append(shortened)
-            cut += sum(value is not short for value, short in zip(values, shortened, strict=True))
+            rows.append(short)
+            cut += sum(a is not b for a, b in zip(values, short, strict=True))
     page: dict[str, Any] = {"total_rows": total}
     if (after := offset + len(rows)) < total:
         page["next_offset"] = after
@@ -292,7 +286,7 @@ def _shortened(value: Any) -> Any:
     if isinstance(value, int | float | None):
         return value
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text[: _MAX_VALUE_LETTERS - 1] + "…" if len(text) > _MAX_VALUE_LETTERS else value
+    return shortened(text, _MAX_VALUE_LETTERS) if len(text) > _MAX_VALUE_LETTERS else value
 
 
 def _without_nulls(row: Mapping[str, Any]) -> dict[str, Any]:

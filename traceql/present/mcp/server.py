@@ -77,32 +77,24 @@ def _names(description: str) -> _Schema:
 _DATABASE = _text("Name of the database, from the tool databases; needed if there are several.")
 _PAGE: dict[str, _Schema] = {
     "max_rows": {
-        "type": "integer",
-        "minimum": 1,
-        "maximum": MAX_ROWS,
-        "default": DEFAULT_ROWS,
+        "type": "integer", "minimum": 1, "maximum": MAX_ROWS, "default": DEFAULT_ROWS,
         "description": "Maximum number of rows to return; total_rows is the number of all rows.",
     },
     "offset": {
-        "type": "integer",
-        "minimum": 0,
-        "default": 0,
+        "type": "integer", "minimum": 0, "default": 0,
         "description": "Rows to skip: next_offset of the previous answer.",
     },
-}
+}  # fmt: skip
 
 TOOLS = (
-    Tool(
-        "findings",
+    Tool("findings",
         "Start here: what costs the most time in a run. Each finding has a sentence with its "
         "numbers, a severity, advice, and as evidence the query that shows the details, with its "
         "parameters for run_query. Also the numbers that sum up the run, a row for each rank, and "
         "the failed checks (if there are any, report them before you rely on other numbers).",
-        answers.findings,
-        {"database": _DATABASE},
+        answers.findings, {"database": _DATABASE},
     ),
-    Tool(
-        "queries",
+    Tool("queries",
         "The canned queries: time breakdown, idle gaps and their host cause, communication wait "
         "and transfer, stragglers, layers, kernels, steps, requests, telemetry ... Without names: "
         "each name, and what one of its rows is. With names: definition, parameters with their "
@@ -117,8 +109,7 @@ TOOLS = (
             },
         },
     ),
-    Tool(
-        "run_query",
+    Tool("run_query",
         "Run a canned query. Prefer it to sql of your own: its numbers are defined and tested.",
         answers.run_query,
         {
@@ -134,15 +125,12 @@ TOOLS = (
         },
         ("name",),
     ),
-    Tool(
-        "tables",
+    Tool("tables",
         "The tables for the tool sql. Without names: each name, and what one of its rows is. "
         "With names: the type, meaning and unit of every column.",
-        answers.tables,
-        {"names": _names("Tables to describe."), "database": _DATABASE},
+        answers.tables, {"names": _names("Tables to describe."), "database": _DATABASE},
     ),
-    Tool(
-        "sql",
+    Tool("sql",
         "Run one read-only statement of DuckDB's SQL, where no canned query fits. It cannot write, "
         "and cannot read other files. Aggregate in SQL instead of reading many rows, and "
         "use ORDER BY if you read them in parts.",
@@ -150,19 +138,16 @@ TOOLS = (
         {"statement": _text("Such as SELECT phase, COUNT(*) ..."), "database": _DATABASE, **_PAGE},
         ("statement",),
     ),
-    Tool(
-        "definitions",
+    Tool("definitions",
         "Definitions of terms and numbers: glossary, activity of a GPU, causes of idle time, wait "
         "and transfer, stragglers, steps ... Without a section: the headings.",
-        answers.definitions,
-        {"section": _text("A heading, such as Communication.")},
+        answers.definitions, {"section": _text("A heading, such as Communication.")},
     ),
-    Tool(
-        "databases",
+    Tool("databases",
         "The databases, each a run with its ranks, devices, steps and number of findings.",
         answers.databases,
     ),
-)
+)  # fmt: skip
 
 
 _DEFINITIONS = "traceql://definitions"
@@ -192,14 +177,9 @@ async def _serve(databases: Databases) -> None:
         return _result(text)
 
     server: Server[Any] = Server(
-        "traceql",
-        version=__version__,
-        instructions=INSTRUCTIONS,
-        on_list_tools=_list_tools,
-        on_call_tool=call,
-        on_list_resources=_list_resources,
-        on_read_resource=_read_resource,
-    )
+        "traceql", version=__version__, instructions=INSTRUCTIONS, on_list_tools=_list_tools,
+        on_call_tool=call, on_list_resources=_list_resources, on_read_resource=_read_resource,
+    )  # fmt: skip
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
@@ -279,18 +259,12 @@ def _result(text: str, *, is_error: bool = False) -> types.CallToolResult:
 async def _list_tools(
     _context: _Context, _page: types.PaginatedRequestParams | None
 ) -> types.ListToolsResult:
-    only_reads = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    return types.ListToolsResult(
-        tools=[
-            types.Tool(
-                name=tool.name,
-                description=tool.text,
-                input_schema=tool.schema,
-                annotations=only_reads,
-            )
-            for tool in TOOLS
-        ]
-    )
+    hints = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    tools = [
+        types.Tool(name=t.name, description=t.text, input_schema=t.schema, annotations=hints)
+        for t in TOOLS
+    ]
+    return types.ListToolsResult(tools=tools)
 
 
 async def _list_resources(

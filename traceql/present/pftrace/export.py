@@ -54,21 +54,11 @@ class TrackTree:
             position: among the tracks with the same parent.
         """
         self._count += 1
-        counter = None
-        if unit is not None:
-            is_bytes = unit == "bytes"
-            counter = (
-                CounterDescriptor(unit=CounterDescriptor.UNIT_SIZE_BYTES)
-                if is_bytes
-                else CounterDescriptor(unit_name=unit)
-            )
-        self._describe(
-            self._count,
-            parent_uuid=parent,
-            name=name,
-            sibling_order_rank=position,
-            counter=counter,
-        )
+        counter = None if unit is None else CounterDescriptor(unit_name=unit)
+        if unit == "bytes":
+            counter = CounterDescriptor(unit=CounterDescriptor.UNIT_SIZE_BYTES)
+        about = {"parent_uuid": parent, "name": name, "sibling_order_rank": position}
+        self._describe(self._count, **about, counter=counter)
         return self._count
 
     def _describe(self, number: int, **content: object) -> None:
@@ -122,10 +112,10 @@ class RankGroups:
         by = ["rank", "track", "unit"]
         named = rows.group_by(by).aggregate([]).sort_by([(name, "ascending") for name in by])
         return {
-            (rank, name): self._add(rank, name, kind, position, place, unit)
-            for place, (rank, name, unit) in enumerate(
-                zip(*(named[column].to_pylist() for column in by), strict=True)
+            (row["rank"], row["track"]): self._add(
+                row["rank"], row["track"], kind, position, place, row["unit"]
             )
+            for place, row in enumerate(named.to_pylist())
         }
 
     def _add(
@@ -163,12 +153,6 @@ def rank_groups(tree: TrackTree, runs: Sequence[RunView]) -> Iterable[RankGroups
         RankGroups(tree, {rank: (name, places[rank, number]) for rank, name in ranks.items()})
         for number, ranks in enumerate(names)
     ]
-
-
-def track_of_each(rows: pa.RecordBatch, numbers: Mapping[tuple[int, str], int]) -> Int64s:
-    """The track number of each row, from its columns `rank` and `track`."""
-    named, names = _numbered(rows)
-    return np.array([numbers[name] for name in names], np.int64)[named]
 
 
 def _numbered(rows: pa.Table | pa.RecordBatch) -> tuple[Int64s, list[tuple[int, str]]]:
@@ -231,7 +215,9 @@ def _packets(runs: Sequence[RunView]) -> Iterator[bytes]:
                 numbers = tracks.add_counters(rows, kind, position)
                 yield from tree.take_new()
                 for batch in rows.to_batches(_BATCH_ROWS):
-                    yield counter_packets(batch, track_of_each(batch, numbers))
+                    named, names = _numbered(batch)
+                    track_of_name = np.array([numbers[name] for name in names], np.int64)
+                    yield counter_packets(batch, track_of_name[named])
             else:
                 track = tracks.add_slices(rows, kind, position)
                 yield from tree.take_new()
@@ -261,22 +247,17 @@ def _compressed(packets: Iterable[bytes]) -> Iterator[bytes]:
     """
     with ThreadPoolExecutor(max_workers=1) as thread:
         waiting: deque[Future[bytes]] = deque()
-        for block in _blocks(packets):
-            waiting.append(thread.submit(_compress, block))
+        block = bytearray()
+        for packet in packets:
+            block += packet
+            if len(block) >= _BLOCK_BYTES:
+                waiting.append(thread.submit(_compress, bytes(block)))
+                block.clear()
             if len(waiting) > _MAX_WAITING:
                 yield waiting.popleft().result()
+        waiting.append(thread.submit(_compress, bytes(block)))
         for last in waiting:
             yield last.result()
-
-
-def _blocks(packets: Iterable[bytes]) -> Iterator[bytes]:
-    block = bytearray()
-    for packet in packets:
-        block += packet
-        if len(block) >= _BLOCK_BYTES:
-            yield bytes(block)
-            block.clear()
-    yield bytes(block)
 
 
 def _compress(block: bytes) -> bytes:

@@ -48,7 +48,9 @@ def colour_key(text: str) -> str:
     if wanted is None:
         return text
     hue, lightness = _hue_and_lightness(wanted)
-    hashes = _with_letters(hash_of(f"{text} "))
+    hashes = np.array([hash_of(f"{text} ")], np.int64)
+    for _ in range(_SUFFIX):  # of all suffixes, in alphabetical order
+        hashes = _next(hashes[:, None], _LETTERS).ravel()
     hue_off = np.abs((np.abs(hashes) % _HUES - hue + _HUES / 2) % _HUES - _HUES / 2)
     lightness_off = np.abs(np.abs(_next(hashes, ord("x"))) % _DEGREES + _DARKEST - lightness)
     best = int(np.argmin(hue_off + lightness_off))
@@ -62,14 +64,6 @@ def hash_of(text: str) -> int:
     for letter in text:
         hashes = _next(hashes, ord(letter))
     return int(hashes[0])
-
-
-def _with_letters(start: int) -> _Hashes:
-    """The hashes of all suffixes of a text that has the hash `start`, in alphabetical order."""
-    hashes = np.array([start], np.int64)
-    for _ in range(_SUFFIX):
-        hashes = _next(hashes[:, None], _LETTERS).ravel()
-    return hashes
 
 
 def _next(hashes: _Hashes, letters: _Hashes | int) -> _Hashes:
@@ -186,9 +180,7 @@ _OF_BYTES = {_ANNOTATION_TEXT, _COLOUR}  # written as InternedString, the others
 _STANDARD = {"rank", "track", "ts", "dur", "cat", "name", "colour", "flow_out", "flow_in", "flow"}
 _UNIQUE = "sql"  # different in every row, so it is not interned
 _Legacy = TrackEvent.LegacyEvent
-_CHAIN_OFFSET = (
-    1 << 62
-)  # added to the numbers of `flow`, which must differ from those of `flow_out`
+_CHAIN_OFFSET = 1 << 62  # added to numbers of `flow`, which must differ from those of `flow_out`
 
 
 class Interning:
@@ -243,6 +235,7 @@ def begin_packets(rows: pa.RecordBatch, track: Int64s, interning: Interning) -> 
     kind = np.where(lasts, TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_INSTANT)
     category = interning.numbers(_EVENT_CATEGORY, rows["cat"])
     name = interning.numbers(_EVENT_NAME, rows["name"])
+    others = [column for column in rows.schema.names if column not in _STANDARD]
     return _timed_packets(
         integers(rows["ts"]),
         varint_field(TrackEvent.TYPE_FIELD_NUMBER, kind.astype(np.uint64)),
@@ -251,11 +244,7 @@ def begin_packets(rows: pa.RecordBatch, track: Int64s, interning: Interning) -> 
         _interned(TrackEvent.NAME_IID_FIELD_NUMBER, name),
         *_colours(rows, interning),
         *_flows(rows),
-        *(
-            _annotation(column, rows[column], interning)
-            for column in rows.schema.names
-            if column not in _STANDARD
-        ),
+        *(_annotation(column, rows[column], interning) for column in others),
     )
 
 

@@ -73,9 +73,8 @@ class RunView:
 
     def rank_names(self) -> dict[int, str]:
         """The name of each rank's group of tracks."""
-        return {
-            row["rank"]: row["name"] for row in self.database.select(_RANKS, {"label": self.label})
-        }
+        rows = self.database.select(_RANKS, {"label": self.label})
+        return {row["rank"]: row["name"] for row in rows}
 
     @property
     def kinds(self) -> tuple[TrackKind, ...]:
@@ -208,11 +207,8 @@ def pair_of(base: Database, new: Database, step: int | None = None) -> Pair:
     """The two runs, aligned; see `align`."""
     alignment = align(base, new, step)
     base_ns, new_ns = alignment.shifts_ns
-    return Pair(
-        RunView(base, "base", shift_ns=base_ns, number=0),
-        RunView(new, "new", shift_ns=new_ns, number=1),
-        alignment,
-    )
+    base_view = RunView(base, "base", shift_ns=base_ns, number=0)
+    return Pair(base_view, RunView(new, "new", shift_ns=new_ns, number=1), alignment)
 
 
 def align(base: Database, new: Database, step: int | None = None) -> Alignment:
@@ -238,7 +234,10 @@ def align(base: Database, new: Database, step: int | None = None) -> Alignment:
     for phase in _phases(base, rank):
         if phase in phases:
             return _at_steps(new, _median_step(base, rank, phase), new_rank)
-    first, new_first = _first_kernel(base, rank), _first_kernel(new, new_rank)
+    first, new_first = (
+        one.select(_FIRST_KERNEL, {"rank": number})[0]["ts"]
+        for one, number in ((base, rank), (new, new_rank))
+    )
     if first is None or new_first is None:
         return Alignment(0, 0, FIRST_EVENTS)
     return Alignment(first, new_first, FIRST_KERNELS)
@@ -279,8 +278,3 @@ def _ranks(database: Database) -> set[int]:
 def _phases(database: Database, rank: int) -> list[str]:
     """The phases of a rank's steps, the one that takes most time first."""
     return [row["phase"] for row in database.select(_PHASES, {"rank": rank})]
-
-
-def _first_kernel(database: Database, rank: int) -> int | None:
-    ts: int | None = database.select(_FIRST_KERNEL, {"rank": rank}).rows()[0]["ts"]
-    return ts

@@ -85,12 +85,8 @@ def answers(database: Database) -> Iterator[Answer]:
         unnamed = [name for name in database.queries if name not in named]
         return [name for name in unnamed if fnmatchcase(name, figure.query)]
 
-    database.make(
-        name
-        for section in RUN_SECTIONS
-        for figure in section.figures
-        for name in queries_of(figure)
-    )
+    figures = (figure for section in RUN_SECTIONS for figure in section.figures)
+    database.make(name for figure in figures for name in queries_of(figure))
     for section in RUN_SECTIONS:
         if section.needs and not len(database.select(section.needs)):
             continue
@@ -165,16 +161,14 @@ def selectable_phases(database: Database) -> list[str]:
 def has_phases(answer: Answer) -> bool:
     """Whether the query sums up all steps, and can sum up those of one phase."""
     chart = answer.query.head.chart
-    shows_each = chart and (chart.kind in _CHARTS_OF_STEPS or _shows_phases(answer, chart))
-    return bool(_phase_parameters(answer)) and not shows_each
-
-
-def _shows_phases(answer: Answer, chart: Chart) -> bool:
-    """Whether the chart shows each phase separately, and has the rows of all of them."""
-    rows = answer.result
-    if "phase" not in _channels(chart, *chart.channels) or "phase" not in rows.columns:
+    if not _phase_parameters(answer) or (chart and chart.kind in _CHARTS_OF_STEPS):
         return False
-    return not rows.reached_limit and not rows.arrow()["phase"].null_count
+    rows = answer.result
+    names = _channels(chart, *chart.channels) if chart else []
+    if "phase" not in names or "phase" not in rows.columns:
+        return True
+    # The chart shows each phase separately, unless it lacks rows of some.
+    return bool(rows.reached_limit or rows.arrow()["phase"].null_count)
 
 
 def by_phase(

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from html import escape
@@ -136,7 +136,14 @@ class PageCharts:
             adapted = partial(inline, name=f"{name}-{size}", description=description)
             order = Order(table, untitled, WIDTHS[size], adapted=adapted, tagged=True)
             futures[size] = self._threads.submit(self._draw, order)
-        return partial(_pictures, futures)
+
+        def pictures() -> Pictures:
+            try:
+                return Pictures({size: one.result().decode() for size, one in futures.items()})
+            except TraceqlError as error:
+                return Pictures(missing=str(error))
+
+        return pictures
 
     def _draw(self, order: Order) -> bytes:
         drawing = self._free.get()
@@ -151,10 +158,3 @@ class PageCharts:
         for drawing in self._drawings:
             drawing.close()
         self._threads.shutdown()
-
-
-def _pictures(futures: "dict[str, Future[bytes]]") -> Pictures:
-    try:
-        return Pictures({size: future.result().decode() for size, future in futures.items()})
-    except TraceqlError as error:
-        return Pictures(missing=str(error))

@@ -64,7 +64,7 @@ def _changes(history: History) -> str:
     items = [
         f'<li class="notable"><b>{escape(title)}</b><p>{escape(text)}</p></li>'
         for title, text, has_change in zip(
-            history.titles, history.told, history.has_change, strict=True
+            history.titles, history.descriptions, history.has_change, strict=True
         )
         if has_change
     ]
@@ -81,7 +81,7 @@ def _changes(history: History) -> str:
 
 
 def _figure(history: History, number: int, drawing: Drawing) -> str:
-    rows, title, text = history.of(number), history.titles[number], history.told[number]
+    rows, title, text = history.of(number), history.titles[number], history.descriptions[number]
     table = scrolled(html_table(rows.select(list(SHOWN)).arrow(), texts=_MEANING), title)
     points = f"{len(rows):,} point{'' if len(rows) == 1 else 's'}"
     return (

@@ -60,13 +60,15 @@ def html_page(
         part: the part of the run that the numbers are of; empty for the whole.
         footer: a note on all numbers of the page.
     """
+    sheet = (_FOLDER / "page.css").read_text(encoding="utf-8")
+    dark = f"@media screen and (prefers-color-scheme: dark){{:root{{{variables(dark=True)}}}}}"
     listed = "".join(f'<a href="#{name}">{escape(text)}</a>' for name, text in links.items())
     return printable(
         _TEMPLATE.format(
             title=escape(title),
             subtitle=escape(subtitle),
             part=f'<p class="part">{escape(part)}</p>' if part else "",
-            style=_style(),
+            style=f":root{{{variables(dark=False)}}}\n{dark}\n{sheet}",
             script=(_FOLDER / "page.js").read_text(encoding="utf-8"),
             parts=escape(parts),
             contents=listed,
@@ -76,13 +78,6 @@ def html_page(
             footer=escape(footer),
         )
     )
-
-
-def _style() -> str:
-    """The style sheet, for light and dark screens."""
-    sheet = (_FOLDER / "page.css").read_text(encoding="utf-8")
-    dark = f"@media screen and (prefers-color-scheme: dark){{:root{{{variables(dark=True)}}}}}"
-    return f":root{{{variables(dark=False)}}}\n{dark}\n{sheet}"
 
 
 def section_links(sections: Iterable[Section]) -> dict[str, str]:

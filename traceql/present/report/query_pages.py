@@ -129,8 +129,7 @@ _MINUS, _ARROW = "\u2212", " \u2192 "
 def write_comparison(comparison: Comparison, path: Path) -> None:
     """Writes the page, which needs no network and no other file.
 
-    Raises:
-        TraceqlError: the file cannot be written.
+    Raises TraceqlError if the file cannot be written.
     """
     half = {"steps", "roles", "layers.apart", "total", "coverage", "telemetry"}
     subject = _Subject(comparison.query, comparison.queries, "comparison", half)
@@ -240,8 +239,7 @@ _FOOTER = (
 def write_experiment(found: Experiment, path: Path) -> None:
     """Writes the page, which needs no network and no other file.
 
-    Raises:
-        TraceqlError: the file cannot be written.
+    Raises TraceqlError if the file cannot be written.
     """
     rows = found.sql(_EXPERIMENTS).rows()
     names = [row["name"] for row in rows]

@@ -1,7 +1,7 @@
 """The report on a run: a self-contained page, one JSON document, or a folder of CSV files."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from html import escape
 from itertools import groupby
@@ -87,16 +87,13 @@ def recording_name(database: Database) -> str:
 def _filters(database: Database, phases: list[str]) -> str:
     """The form that selects rows; the script shows it, which does the selecting."""
     ranks = [str(row["rank"]) for row in database.select("SELECT rank FROM trace ORDER BY rank")]
-    choices = _choice("phase", phases) + _choice("rank", ranks)
+    choices = ""
+    for name, values in (("phase", phases), ("rank", ranks)):
+        if len(values) > 1:
+            options = "".join(f"<option>{escape(value)}</option>" for value in values)
+            select = f'<select name="{name}"><option value="">all</option>{options}</select>'
+            choices += f"<label>{name} {select}</label>"
     return f'<form id="filters" hidden>{choices}</form>' if choices else ""
-
-
-def _choice(name: str, values: Sequence[str]) -> str:
-    if len(values) < 2:
-        return ""
-    options = "".join(f"<option>{escape(value)}</option>" for value in values)
-    select = f'<select name="{name}"><option value="">all</option>{options}</select>'
-    return f"<label>{name} {select}</label>"
 
 
 def _figure(pending: PendingFigure, found: list[Answer], database: Database) -> str:
@@ -191,10 +188,7 @@ def _document(found: list[Answer], database: Database) -> bytes:
                 "title": answer.title,
                 "command": answer.command(database.command_argument),
                 "summary": answer.query.head.summary,
-                "columns": [
-                    {"name": column.name, "type": column.type, "text": column.text}
-                    for column in answer.query.head.columns
-                ],
+                "columns": [vars(column) for column in answer.query.head.columns],
                 "rows": plain_rows(answer.result.arrow()),
             }
             for answer in found

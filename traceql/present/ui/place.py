@@ -56,8 +56,7 @@ def place_of(
 ) -> Place | None:
     """The place of a finding, or of a step and perhaps its layer; None without a choice.
 
-    Raises:
-        TraceqlError: there is none, or the finding has no single place.
+    Raises TraceqlError if there is none, or the finding has no single place.
     """
     if finding is not None:
         return place_of_finding(database, finding)
@@ -109,8 +108,7 @@ def place_of_pair(pair: "Pair") -> Place | None:
 def slowest_row(query: str, result: Result) -> dict[str, Any]:
     """The row with the longest `dur`, otherwise with the largest value of the first ns column.
 
-    Raises:
-        TraceqlError: there are no rows, or no column is a duration.
+    Raises TraceqlError if there are no rows, or no column is a duration.
     """
     column = _duration(result.columns)
     if column is None:
@@ -135,8 +133,7 @@ def has_place(columns: Iterable[str]) -> bool:
 def place_of_row(database: Database, query: str, row: dict[str, Any]) -> Place:
     """The place of the row's kernel, of its `ts` and duration, or of its `step_id` and `layer`.
 
-    Raises:
-        TraceqlError: the row has no place in time, or its time is outside the trace.
+    Raises TraceqlError if the row has no place in time, or its time is outside the trace.
     """
     if row.get("kernel_id") is not None:
         (kernel,) = database.select(_KERNEL, {"kernel": row["kernel_id"]}).rows()

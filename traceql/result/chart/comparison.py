@@ -5,7 +5,6 @@ the change, with the interval around it.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import altair as alt
 import numpy as np
@@ -30,9 +29,9 @@ from traceql.result.chart.encodings import (
 )
 from traceql.result.chart.theme import (
     CHANGES,
-    CONFIG,
     EQUAL,
     INK,
+    LABEL_SIZE,
     NOT_SURE,
     PAPER,
     QUIET,
@@ -60,65 +59,47 @@ def dumbbell(table: pa.Table, channels: dict[str, str], width: int) -> alt.Layer
     data = data.assign(base=data[base], new=data[new], name=data[y].astype(str))
     data = data.dropna(subset=["base", "new"], how="all").head(_MOST_ROWS)
     data["verdict"] = data[channels["color"]] if "color" in channels else ""
-    data["kind"] = "equal"
-    if base.endswith("_ns"):
-        data["kind"] = [_kind(row) for row in _records(data.fillna({"base": 0.0, "new": 0.0}))]
-    data["label"] = [_label(row, base) for row in _records(data)]
+    before, after = data["base"].fillna(0.0), data["new"].fillna(0.0)
+    is_equal = (after - before).abs() <= _EQUAL * np.maximum(before, after)
+    data["kind"] = np.where(after > before, "longer", "shorter")
+    is_equal |= data["verdict"].isin(NOT_SURE) | (not base.endswith("_ns"))
+    data.loc[is_equal, "kind"] = "equal"
+    sides = zip(data["base"], data["new"], strict=True)
+    data["label"] = [_label(*each, base) for each in sides]
     room = beside_labels(data, "name", width)
     letters = data["label"].str.len().max() * LETTER + 4 * MARGIN
     highest = float(data[["base", "new"]].max().max()) or 1.0
-    axis = across("base", _axis(base, title), width)
+    unit = title[title.rfind("(") :] if "(" in title else ""
+    what = "time in a step" if base.endswith("_ns") else axis_title(base.removeprefix("base_"))
+    what = "share of the ceiling" if base.endswith("_pct") else what
+    what = f"{what} {unit}: \u25cb base, \u25cf new".replace("  ", " ")  # which dot is which
+    axis = across("base", what, width)
     axis["scale"] = alt.Scale(domain=[0, highest / max(1 - letters / room, 0.4)], nice=False)
     axis["axis"] = up_to(axis["axis"], 1.02 * highest)
     rows = chart_of(data[["name", "base", "new", "kind", "label"]]).encode(
         y=row_axis(data, "name", width, list(data["name"]))
     )
     tooltip = hover({"name": axis_title(y), "base": "base", "new": "new", "label": "change"})
-    colour = alt.Color(
-        field="kind",
-        type="nominal",
-        scale=alt.Scale(domain=list(_KINDS), range=list(_KINDS.values())),
-        legend=None,
-    )
-    new_at = alt.X(field="new", type="quantitative")
+    scale = alt.Scale(domain=list(_KINDS), range=list(_KINDS.values()))
+    colour = alt.Color(field="kind", type="nominal", scale=scale, legend=None)
     line = rows.mark_rule(strokeWidth=2.5, opacity=0.75).encode(x=axis, x2="new:Q", color=colour)
     before = rows.mark_point(
         size=_DOT, filled=True, fill=PAPER, stroke=EQUAL, strokeWidth=1.75, opacity=1
     ).encode(x=axis, **tooltip)
-    after = rows.mark_point(size=_DOT, filled=True, opacity=1).encode(
-        x=new_at, color=colour, **tooltip
-    )
+    after = rows.mark_point(size=_DOT, filled=True, opacity=1)
+    after = after.encode(x="new:Q", color=colour, **tooltip)
     return layered([line, before, after, _labels_at_right(rows)], height=alt.Step(ROW_HEIGHT))
 
 
 def _labels_at_right(rows: alt.Chart) -> alt.Chart:
-    texts = rows.mark_text(align="right", color=INK, fontSize=CONFIG["axis"]["labelFontSize"])
+    texts = rows.mark_text(align="right", color=INK, fontSize=LABEL_SIZE)
     labels: alt.Chart = texts.encode(x=alt.value("width"), text="label:N")
     return labels
 
 
-def _axis(base: str, title: str) -> str:
-    """What the axis shows, and which dot is which."""
-    unit = title[title.rfind("(") :] if "(" in title else ""
-    what = "time in a step" if base.endswith("_ns") else axis_title(base.removeprefix("base_"))
-    what = "share of the ceiling" if base.endswith("_pct") else what
-    return f"{what} {unit}: \u25cb base, \u25cf new".replace("  ", " ")
-
-
-def _records(data: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): value for name, value in row.items()} for row in data.to_dict("records")]
-
-
-def _kind(row: dict[str, Any]) -> str:
-    base, new = row["base"], row["new"]
-    if abs(new - base) <= _EQUAL * max(base, new) or row["verdict"] in NOT_SURE:
-        return "equal"
-    return "longer" if new > base else "shorter"
-
-
-def _label(row: dict[str, Any], column: str) -> str:
+def _label(base: float, new: float, column: str) -> str:
     """The relative difference; of percentages, their difference in points."""
-    base, new, is_time = row["base"], row["new"], column.endswith("_ns")
+    is_time = column.endswith("_ns")
     if pd.isna(base) or (is_time and not base):
         return "only new"
     if pd.isna(new) or (is_time and not new):
@@ -140,26 +121,26 @@ def forest(table: pa.Table, channels: dict[str, str], width: int) -> alt.LayerCh
     ]
     room = beside_labels(data, "name", width)
     axis = across("change", "change (%)", width)
-    low, high, end = _domain(data, room)
+    # The least and the greatest value, with 0; and the end, with room for the labels.
+    values = data[["change", "low", "high"]].to_numpy(na_value=0.0)
+    low, high = min(float(values.min()), -_LEAST), max(float(values.max()), _LEAST)
+    low, high = low - 0.04 * (high - low), high + 0.04 * (high - low)
+    letters = data["label"].str.len().max() * LETTER + 2 * MARGIN
+    end = low + (high - low) / max(1 - letters / room, 0.3)
     axis["scale"] = alt.Scale(domain=[low, end], nice=False)
     axis["axis"] = up_to(axis["axis"], high)
     shown = data[["name", "change", "low", "high", "verdict", "is_sure", "label"]]
     rows = chart_of(shown).encode(y=row_axis(data, "name", width))
-    encoding = _colours(shown, room)
+    encoding = coloured(shown, "verdict", room)
+    scale = encoding["color"]["scale"]
+    encoding["color"]["legend"]["symbolOpacity"] = 1
+    scale["range"] = [VERDICTS.get(verdict, _UNKNOWN) for verdict in scale["domain"]]
     tooltip = hover({"name": axis_title(y), "label": "change (%)", "verdict": "verdict"})
     zero = alt.Chart({"values": [{"zero": 0}]}).mark_rule(color=QUIET, strokeDash=[3, 3])
-    lower = alt.X(field="low", type="quantitative")
-    intervals = (
-        rows.transform_filter("isValid(datum.low)")
-        .mark_rule(strokeWidth=3, opacity=0.45)
-        .encode(x=lower, x2="high:Q", **encoding)
-    )
-    ends = [
-        rows.transform_filter("isValid(datum.low)")
-        .mark_tick(thickness=2, size=9, opacity=0.8)
-        .encode(x=alt.X(field=end, type="quantitative"), **encoding)
-        for end in ("low", "high")
-    ]
+    bounded = rows.transform_filter("isValid(datum.low)")
+    intervals = bounded.mark_rule(strokeWidth=3, opacity=0.45)
+    ticks = bounded.mark_tick(thickness=2, size=9, opacity=0.8)
+    ends = [ticks.encode(x=f"{end}:Q", **encoding) for end in ("low", "high")]
     known = rows.transform_filter("datum.is_sure").mark_point(
         size=_FOREST_DOT, filled=True, opacity=1
     )
@@ -169,23 +150,13 @@ def forest(table: pa.Table, channels: dict[str, str], width: int) -> alt.LayerCh
     stroke = alt.Stroke(**{**encoding["color"].to_dict(), "legend": None})
     layers = [
         zero.encode(x="zero:Q"),
-        intervals,
+        intervals.encode(x="low:Q", x2="high:Q", **encoding),
         *ends,
         unknown.encode(x=axis, stroke=stroke, **tooltip),
         known.encode(x=axis, **encoding, **tooltip),
         _labels_at_right(rows),
     ]
     return layered(layers, height=alt.Step(_STEP))
-
-
-def _domain(data: pd.DataFrame, room: int) -> tuple[float, float, float]:
-    """The least and the greatest value, with 0; and the end, with room for the labels."""
-    values = data[["change", "low", "high"]].to_numpy(na_value=0.0)
-    low, high = min(float(values.min()), -_LEAST), max(float(values.max()), _LEAST)
-    margin = 0.04 * (high - low)
-    low, high = low - margin, high + margin
-    letters = data["label"].str.len().max() * LETTER + 2 * MARGIN
-    return low, high, low + (high - low) / max(1 - letters / room, 0.3)
 
 
 def _forest_label(row: Sequence[float]) -> str:
@@ -196,11 +167,3 @@ def _forest_label(row: Sequence[float]) -> str:
     if np.isnan(low):
         return text
     return f"{text}\u2002[{signed(low, decimals)}, {signed(high, decimals)}]"
-
-
-def _colours(data: pd.DataFrame, room: int) -> dict[str, Any]:
-    encoding = coloured(data, "verdict", room)
-    scale = encoding["color"]["scale"]
-    encoding["color"]["legend"]["symbolOpacity"] = 1
-    scale["range"] = [VERDICTS.get(verdict, _UNKNOWN) for verdict in scale["domain"]]
-    return encoding

@@ -71,7 +71,8 @@ def points_of(table: pa.Table, channels: Mapping[str, str]) -> Points:
     x, series = _chosen(given, channels["x"]), _chosen(given, channels.get("color", ""))
     assert x  # or there would be nothing to draw
     given = given.dropna(subset=[x, channels["y"], *([series] if series else [])])
-    x_title, is_ordered = axis_title(x), bool(series and _is_number(given[series]))
+    x_title = axis_title(x)
+    is_ordered = bool(series and pd.api.types.is_numeric_dtype(given[series]))
     if series and is_ordered and given[x].nunique() == 1 and given[series].nunique() > 1:
         x_title = f"{axis_title(series)}, {x_title}: {_plain(given[x].iloc[0])}"
         x, series = series, None
@@ -82,9 +83,15 @@ def points_of(table: pa.Table, channels: Mapping[str, str]) -> Points:
     rows["series"] = given[series].map(_plain) if series else ""
     rows["panel"] = given[channels["panel"]].fillna("") if "panel" in channels else ""
     if "name" in channels:
-        y_title = _with_name(y_title, str(given[channels["name"]].iloc[0]))
+        # What is measured: "TPOT (ms)", "efficiency of TPOT (%)".
+        name = str(given[channels["name"]].iloc[0])
+        words = name.upper() if len(name) <= len("tpot") else name.replace("_", " ")
+        what, bracket, unit = y_title.partition(" (")
+        y_title = f"{what} of {words} (%)" if unit == "%)" else words + bracket + unit
     if rows["second"].notna().any():
-        y_title += _title_of_both(y_title, axis_title(channels["second"]))
+        # Which points are what: ": ● all, ○ good" for requests per second and good ones.
+        second = axis_title(channels["second"]).removesuffix(y_title).strip()
+        y_title += f": \u25cf all, \u25cb {second}"
     return Points(
         rows=rows,
         x_title=x_title,
@@ -113,24 +120,8 @@ def _chosen(data: pd.DataFrame, columns: str) -> str | None:
     return names[most.index(max(most))] if names else None
 
 
-def _is_number(values: pd.Series) -> bool:
-    return bool(pd.api.types.is_numeric_dtype(values))
-
-
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:,.10g}"
-
-
-def _with_name(title: str, name: str) -> str:
-    """The title with what is measured: "TPOT (ms)", "efficiency of TPOT (%)"."""
-    words = name.upper() if len(name) <= len("tpot") else name.replace("_", " ")
-    what, bracket, unit = title.partition(" (")
-    return f"{what} of {words} (%)" if unit == "%)" else words + bracket + unit
-
-
-def _title_of_both(title: str, second: str) -> str:
-    """Which points are what: ": ● all, ○ good" for requests per second and good ones."""
-    return f": \u25cf all, \u25cb {second.removesuffix(title).strip()}"
 
 
 @dataclass(frozen=True)

@@ -29,26 +29,11 @@ from traceql.result.chart.waterfall import difference, waterfall
 from traceql.sql.query import Chart
 
 _KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], Drawn]] = {
-    "bar": bar,
-    "curve": curve,
-    "delta": delta,
-    "deviation": deviation,
-    "difference": difference,
-    "dumbbell": dumbbell,
-    "flame": flame,
-    "forest": forest,
-    "front": front,
-    "heatmap": heatmap,
-    "history": history,
-    "line": line,
-    "parts": parts,
-    "point": point,
-    "range": spans,
-    "roofline": roofline,
-    "stacked": stacked,
-    "timeline": timeline,
-    "waterfall": waterfall,
-}
+    "bar": bar, "curve": curve, "delta": delta, "deviation": deviation, "difference": difference,
+    "dumbbell": dumbbell, "flame": flame, "forest": forest, "front": front, "heatmap": heatmap,
+    "history": history, "line": line, "parts": parts, "point": point, "range": spans,
+    "roofline": roofline, "stacked": stacked, "timeline": timeline, "waterfall": waterfall,
+}  # fmt: skip
 
 TAGS = ("phase", "rank")  # columns by which the marks of a page can be chosen
 _TITLE_LETTER = 8.2  # pixels
@@ -75,47 +60,32 @@ def drawn(table: pa.Table, chart: Chart, *, width: int, tagged: bool = False) ->
     if not can_be_drawn(table, chart):
         raise QueryInvalid("there is nothing to draw: no rows, or only NULLs")
     channels = {name: column_label(columns) for name, columns in chart.channels.items()}
-    table, channels = with_joined_rows(_named(with_labels(table), channels), channels)
+    table = with_labels(table)
+    legend = (channels.get(name, "") for name in ("color", "group"))
+    for column in (column for names in legend for column in names.split(",")):
+        if column and pa.types.is_string(table.schema.field(column).type):
+            place = table.schema.get_field_index(column)
+            table = table.set_column(place, column, pc.fill_null(table[column], UNKNOWN))
+    table, channels = with_joined_rows(table, channels)
     plain = _KINDS[chart.kind](table, channels, width)
     if chart.title:
         lines = wrap(chart.title, int(width / _TITLE_LETTER))
         plain = plain.properties(title=lines if len(lines) > 1 else chart.title)
-    config = CONFIG
+    config = dict(CONFIG)
     if isinstance(plain, alt.VConcatChart):  # whose panels have their width
         panels: Drawn = plain.configure(**config)
         return panels
     fitted: Drawn = plain.properties(
         width=width, autosize=alt.AutoSizeParams(type="fit-x", contains="padding")
     )
-    if tagged and (tags := _tags(plain)):
-        fitted, config = _with_tags(fitted, tags), config | {"aria": True}
+    rows = plain.data["values"] if isinstance(plain.data, dict) else []
+    if tagged and (tags := [column for column in TAGS if rows and column in rows[0]]):
+        texts = (f"'{column}=' + datum.{column}" for column in tags)  # `phase=decode rank=0`
+        described = fitted.transform_calculate(tags=" + ' ' + ".join(texts))
+        fitted = described.encode(description=alt.Description(field="tags", type="nominal"))
+        config |= {"aria": True}
     finished: Drawn = fitted.configure(**config)
     return finished
-
-
-def _tags(chart: Drawn) -> list[str]:
-    """The columns by which the marks can be chosen."""
-    rows = chart.data["values"] if isinstance(chart.data, dict) else []
-    return [column for column in TAGS if rows and column in rows[0]]
-
-
-def _with_tags(chart: Drawn, columns: list[str]) -> Drawn:
-    """Describes each mark: `phase=decode rank=0`."""
-    texts = (f"'{column}=' + datum.{column}" for column in columns)
-    tagged: Drawn = chart.transform_calculate(tags=" + ' ' + ".join(texts)).encode(
-        description=alt.Description(field="tags", type="nominal")
-    )
-    return tagged
-
-
-def _named(table: pa.Table, channels: dict[str, str]) -> pa.Table:
-    """Calls NULL unknown in the columns that the legend shows."""
-    names = (channels.get(one, "") for one in ("color", "group"))
-    for column in (column for name in names for column in name.split(",")):
-        if column and pa.types.is_string(table.schema.field(column).type):
-            place = table.schema.get_field_index(column)
-            table = table.set_column(place, column, pc.fill_null(table[column], UNKNOWN))
-    return table
 
 
 def rendered_offline(chart: Drawn) -> Drawn:

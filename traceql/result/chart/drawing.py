@@ -48,11 +48,10 @@ def can_be_drawn(table: pa.Table, chart: Chart) -> bool:
     for name in (name for names in chart.channels.values() for name in names.split(",")):
         if name not in table.column_names:
             raise QueryInvalid(f"the chart needs column '{name}'; correct the line @chart")
-    return all(_has_values(table, chart.channels[channel]) for channel in quantities)
-
-
-def _has_values(table: pa.Table, columns: str) -> bool:
-    return any(table[name].null_count < len(table) for name in columns.split(","))
+    return all(
+        any(table[name].null_count < len(table) for name in chart.channels[channel].split(","))
+        for channel in quantities
+    )
 
 
 @dataclass(frozen=True)
@@ -105,11 +104,7 @@ class Drawing:
             self._started()
 
     def draw(self, order: Order | Specified) -> bytes:
-        """The picture as the contents of a file.
-
-        Raises:
-            TraceqlError: it cannot be drawn.
-        """
+        """The picture as the contents of a file; raises TraceqlError if it cannot be drawn."""
         with self._lock:
             process = self._started()
             assert process.stdin is not None
@@ -119,7 +114,12 @@ class Drawing:
                 process.stdin.flush()
                 drawing, why = pickle.load(process.stdout)
             except (EOFError, OSError, pickle.UnpicklingError):
-                raise TraceqlError(_crash(self._ended(process))) from None
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_LAST_BREATH_S)
+                self._kill(process)
+                status = process.returncode
+                cause = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+                raise TraceqlError(f"the drawing library crashed ({cause})") from None
             except BaseException:
                 self._kill(process)  # the answer to this order must not be taken for the next
                 raise
@@ -135,23 +135,13 @@ class Drawing:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             try:
+                pipe, none = subprocess.PIPE, subprocess.DEVNULL
                 self._process = subprocess.Popen(
-                    WORKER,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    env=self._environment,
+                    WORKER, stdin=pipe, stdout=pipe, stderr=none, env=self._environment
                 )
             except OSError as error:
                 raise TraceqlError(f"cannot start a process to draw: {error.strerror}") from None
         return self._process
-
-    def _ended(self, process: subprocess.Popen[bytes]) -> int:
-        """The exit status of a process that has closed its output."""
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_LAST_BREATH_S)
-        self._kill(process)
-        return process.returncode
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
         self._process = None
@@ -172,8 +162,3 @@ def notebook_drawing() -> Drawing:
 def _drawing_of(_process: int) -> Drawing:
     """One for each process: a fork must not use the pipes of its parent."""
     return Drawing()
-
-
-def _crash(status: int) -> str:
-    name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-    return f"the drawing library crashed ({name})"

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.result.chart.theme import CONFIG, INK, PAPER, SEQUENCE, UNKNOWN, colour
+from traceql.result.chart.theme import INK, LABEL_SIZE, PAPER, SEQUENCE, UNKNOWN, colour
 from traceql.result.text_table.values import distinct_names
 from traceql.util.text import printable, shortened
 from traceql.util.units import display_unit
@@ -79,8 +79,14 @@ def chart_of(data: pd.DataFrame) -> alt.Chart:
 def with_labels(table: pa.Table) -> pa.Table:
     """The table with short texts and printable names of columns."""
     for place, column in enumerate(table.columns):
-        if pa.types.is_string(column.type) and _longest(column) > _LONGEST:
-            table = table.set_column(place, table.field(place), _short(column))
+        if not pa.types.is_string(column.type):
+            continue
+        if (pc.max(pc.utf8_length(column)).as_py() or 0) > _LONGEST:
+            numbered = column.combine_chunks().dictionary_encode()
+            names = [shortened(name, _LONGEST) for name in numbered.dictionary.to_pylist()]
+            short = pa.array(distinct_names(names))
+            texts = pa.DictionaryArray.from_arrays(numbered.indices, short).cast(pa.string())
+            table = table.set_column(place, table.field(place), texts)
     return table.rename_columns([column_label(name) for name in table.column_names])
 
 
@@ -90,37 +96,20 @@ def with_joined_rows(table: pa.Table, channels: dict[str, str]) -> tuple[pa.Tabl
     if len(columns) < 2:
         return table, channels
     name = ", ".join(columns)
-    texts = [_joined(dict(zip(columns, row, strict=True))) for row in _rows(table, columns)]
+    texts = []
+    for row in table.select(columns).to_pylist():  # numbers with what they count
+        parts = (
+            value if isinstance(value, str) else f"{axis_title(column)} {value}"
+            for column, value in row.items()
+            if value is not None
+        )
+        texts.append(", ".join(parts) or UNKNOWN)
     return table.append_column(name, pa.array(texts)), channels | {"y": name}
 
 
 def column_label(name: str) -> str:
     """The name of a column in a chart; Vega-Lite reads no name with a backslash."""
     return printable(name).replace("\\", _BACKSLASH)
-
-
-def _rows(table: pa.Table, columns: list[str]) -> Iterator[tuple[Any, ...]]:
-    return zip(*(table[column].to_pylist() for column in columns), strict=True)
-
-
-def _joined(row: dict[str, Any]) -> str:
-    """The values that there are; numbers with what they count. Unknown if there is none."""
-    parts = (
-        value if isinstance(value, str) else f"{axis_title(column)} {value}"
-        for column, value in row.items()
-        if value is not None
-    )
-    return ", ".join(parts) or UNKNOWN
-
-
-def _longest(column: pa.ChunkedArray) -> int:
-    return pc.max(pc.utf8_length(column)).as_py() or 0
-
-
-def _short(column: pa.ChunkedArray) -> pa.Array:
-    numbered = column.combine_chunks().dictionary_encode()
-    names = distinct_names([shortened(name, _LONGEST) for name in numbered.dictionary.to_pylist()])
-    return pa.DictionaryArray.from_arrays(numbered.indices, pa.array(names)).cast(pa.string())
 
 
 def layered(layers: Iterable[alt.Chart], **properties: Any) -> alt.LayerChart:
@@ -246,7 +235,10 @@ def coloured(
     """
     if column is None:
         return {}
-    values = list(order or _in_order(data[column]))
+    # Numbers are sorted, texts stay as they come.
+    distinct = [v.item() if hasattr(v, "item") else v for v in data[column].dropna().unique()]
+    are_numbers = all(isinstance(value, int) for value in distinct)
+    values = list(order or (sorted(distinct) if are_numbers else distinct))
     own = [colour(value) for value in values]
     free = cycle([one for one in SEQUENCE if one not in own] or SEQUENCE)
     scale = alt.Scale(domain=values, range=[one or next(free) for one in own])
@@ -268,16 +260,8 @@ def gradient(data: pd.DataFrame, rows: str, width: int, title: str) -> alt.Legen
 def hover(columns: dict[str, str]) -> dict[str, Any]:
     """The tooltip of a mark: fields and their titles."""
     return {
-        "tooltip": [
-            alt.Tooltip(field=field_of(field), title=title) for field, title in columns.items()
-        ]
+        "tooltip": [alt.Tooltip(field=field_of(f), title=title) for f, title in columns.items()]
     }
-
-
-def _in_order(values: pd.Series) -> list[Any]:
-    """The distinct values: numbers sorted, texts as they come."""
-    distinct = [v.item() if hasattr(v, "item") else v for v in values.dropna().unique()]
-    return sorted(distinct) if all(isinstance(v, int) for v in distinct) else distinct
 
 
 @dataclass(frozen=True)
@@ -313,7 +297,7 @@ def label_marks(base: alt.Chart) -> alt.Chart:
     marks: alt.Chart = base.mark_text(
         align={"expr": "datum.align"},
         dx={"expr": f"datum.align === 'left' ? {MARGIN} : -{MARGIN}"},
-        fontSize=CONFIG["axis"]["labelFontSize"],
+        fontSize=LABEL_SIZE,
     ).encode(
         x="at:Q",
         text="label:N",

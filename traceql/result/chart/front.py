@@ -25,7 +25,7 @@ from traceql.result.chart.plane import (
     places,
     row_of,
 )
-from traceql.result.chart.theme import CONFIG, INK, QUIET
+from traceql.result.chart.theme import INK, LABEL_SIZE, QUIET
 
 _HEIGHT = 250  # pixels of a panel
 _AXIS, _TITLE = 62, 22  # pixels of the vertical axis with its title, and of that
@@ -127,7 +127,7 @@ def _layers(
     marks = base.mark_point(filled=True, size=_DOT, strokeWidth=0)
     yield marks.encode(x=x(), y=y(), **look, **hover(tooltip))
     labels = base.transform_filter("datum.shown").mark_text(
-        align={"expr": "datum.align"}, color=INK, fontSize=CONFIG["axis"]["labelFontSize"] - 1
+        align={"expr": "datum.align"}, color=INK, fontSize=LABEL_SIZE - 1
     )
     text = alt.Text(field="shown", type="nominal")
     yield labels.encode(x=x("label_x"), y=y("label_y"), text=text)

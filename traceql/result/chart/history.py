@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.result.chart.encodings import chart_of, hover, in_display_units, layered
-from traceql.result.chart.theme import CONFIG, INK, PAPER, QUIET, RULE, SEQUENCE
+from traceql.result.chart.theme import CONFIG, INK, LABEL_SIZE, PAPER, QUIET, RULE, SEQUENCE
 
 _HEIGHT = 170  # pixels of a panel
 _AXIS = 62  # pixels: of the values and the title beside a panel
@@ -153,10 +153,10 @@ def _drawn(
     known = base.transform_filter("isValid(datum.band_low)")
     layers = [
         known.mark_area(color=QUIET, opacity=0.13, clip=True, interpolate="linear").encode(
-            y=at("band_low"), y2="band_high:Q", detail=_detail("band")
+            y=at("band_low"), y2="band_high:Q", detail="band:N"
         ),
         base.mark_line(color=QUIET, strokeWidth=1, clip=True).encode(
-            y=at("level"), detail=_detail("segment")
+            y=at("level"), detail="segment:N"
         ),
         base.transform_filter("datum.mark !== 'outlier'")
         .mark_line(color=_BLUE, strokeWidth=1.25, opacity=0.45)
@@ -184,22 +184,15 @@ def _drawn(
         )
         .encode(y=alt.value(2), text="text:N"),
     ]
-    if note := data["note"].iloc[0]:
-        layers.append(_note(note, width))
+    if note := data["note"].iloc[0]:  # in the upper right corner
+        noted = chart_of(pd.DataFrame({"text": [note]}))
+        text = noted.mark_text(align="right", baseline="top", color=QUIET, fontSize=LABEL_SIZE)
+        layers.append(text.encode(x=alt.value(width), y=alt.value(2), text="text:N"))
     above = alt.TitleParams(
         data["panel"].iloc[0], fontSize=12, fontWeight=600, offset=8, frame="group"
     )
     chart = layered(layers, width=width, height=_HEIGHT)
     return chart.properties(title=above) if names else chart
-
-
-def _note(text: str, width: int) -> alt.Chart:
-    """A text in the upper right corner."""
-    noted = chart_of(pd.DataFrame({"text": [text]})).mark_text(
-        align="right", baseline="top", color=QUIET, fontSize=CONFIG["axis"]["labelFontSize"]
-    )
-    encoded: alt.Chart = noted.encode(x=alt.value(width), y=alt.value(2), text="text:N")
-    return encoded
 
 
 def _coloured(kinds: list[str], place: int, width: int) -> dict[str, Any]:
@@ -208,13 +201,5 @@ def _coloured(kinds: list[str], place: int, width: int) -> dict[str, Any]:
     legend = alt.Legend(
         title=None, orient="top", columns=columns, symbolType="circle", symbolStrokeWidth=1.6
     )
-    return {
-        "field": "kind",
-        "type": "nominal",
-        "scale": alt.Scale(domain=kinds, range=colours),
-        "legend": legend,
-    }
-
-
-def _detail(field: str) -> alt.Detail:
-    return alt.Detail(field=field, type="nominal")
+    scale = alt.Scale(domain=kinds, range=colours)
+    return {"field": "kind", "type": "nominal", "scale": scale, "legend": legend}

@@ -23,7 +23,7 @@ from traceql.result.chart.encodings import (
     sizes,
     upward,
 )
-from traceql.result.chart.theme import CONFIG, DIVERGING, HEIGHT, PAPER, QUIET
+from traceql.result.chart.theme import DIVERGING, HEIGHT, LABEL_SIZE, PAPER, QUIET
 
 _MOST_POINTS = 1_000  # more than that overlap
 _MOST_STEPS = 300  # of one line; more than that are narrower than the line
@@ -75,20 +75,11 @@ def area(
 ) -> alt.Size:
     """A quantity as the area of circles; its legend is below, away from that of the colors."""
     legend = alt.Legend(
-        orient="bottom",
-        symbolType="circle",
-        symbolFillColor=QUIET,
-        symbolStrokeWidth=0,
-        tickCount=3,
-        values=values or alt.Undefined,
-    )
-    return alt.Size(
-        field=field_of(column),
-        type="quantitative",
-        title=title,
-        scale=alt.Scale(range=areas),
-        legend=legend,
-    )
+        orient="bottom", symbolType="circle", symbolFillColor=QUIET, symbolStrokeWidth=0,
+        tickCount=3, values=values or alt.Undefined,
+    )  # fmt: skip
+    about: dict[str, Any] = {"field": field_of(column), "type": "quantitative", "title": title}
+    return alt.Size(**about, scale=alt.Scale(range=areas), legend=legend)
 
 
 def _axes(
@@ -139,14 +130,10 @@ def limit_lines(table: pa.Table, columns: list[str], y: str) -> Iterator[alt.Cha
         data["limit"] = f"{axis_title(column)} {data[y].iloc[0]:,.0f} {unit}"
         line = chart_of(data).encode(y=alt.Y(field=field_of(y), type="quantitative"))
         yield line.mark_rule(strokeDash=[5, 4], color=QUIET)
-        yield line.mark_text(
-            align="left",
-            baseline="bottom",
-            color=QUIET,
-            dx=4,
-            dy=-2,
-            fontSize=CONFIG["axis"]["labelFontSize"],
-        ).encode(x=alt.value(0), text="limit:N")
+        text = line.mark_text(
+            align="left", baseline="bottom", color=QUIET, dx=4, dy=-2, fontSize=LABEL_SIZE
+        )
+        yield text.encode(x=alt.value(0), text="limit:N")
 
 
 _COLUMN = 6  # pixels per column of cells, including its share of the axis
@@ -180,20 +167,15 @@ def cells(
     x_title = axis_title(x) + (f", mean of {merged}" if merged > 1 else "")
     axis = alt.Axis(labelOverlap=True, labelSeparation=5, labelAngle=0, grid=False, domain=False)
     legend = gradient(data, y, width, title)
+    order = "ascending" if pd.api.types.is_numeric_dtype(data[y]) else None
     encoding = {
         "x": alt.X(field=field_of(x), type="ordinal", title=x_title, axis=axis),
-        "y": alt.Y(
-            field=field_of(y), type="ordinal", title=axis_title(y), axis=axis, sort=_order(data, y)
-        ),
+        "y": alt.Y(field=field_of(y), type="ordinal", title=axis_title(y), axis=axis, sort=order),
         "color": alt.Color(field=field_of(colour), type="quantitative", scale=scale, legend=legend),
     } | hover({x: x_title, y: axis_title(y), colour: title})
     height = min(max(_CELL_HEIGHT * data[y].nunique(), _LOWEST), _HIGHEST)
-    drawn: alt.Chart = (
-        chart_of(data)
-        .mark_rect(width=_TOUCHING, height=_TOUCHING)
-        .encode(**encoding)
-        .properties(height=height)
-    )
+    rects = chart_of(data).mark_rect(width=_TOUCHING, height=_TOUCHING)
+    drawn: alt.Chart = rects.encode(**encoding).properties(height=height)
     return drawn
 
 
@@ -207,17 +189,13 @@ def _merged(data: pd.DataFrame, x: str, y: str, colour: str, most: int) -> tuple
     return cells.agg({colour: "mean"}), width
 
 
-def _order(data: pd.DataFrame, y: str) -> str | None:
-    return "ascending" if pd.api.types.is_numeric_dtype(data[y]) else None
-
-
 def deviation(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     x, y, colour = channels["x"], channels["y"], channels["color"]
-    data, (title,) = in_display_units(_differences(table, x, y, colour), [colour, _LEAST])
-    furthest = max(data[colour].abs().quantile(_MOST), data[_LEAST].max())
-    scale = alt.Scale(domain=[-furthest, 0, furthest], range=DIVERGING, clamp=True)
-    title = title.replace(" (", f" - median {x} (")
-    return cells(data, channels, width, title, scale)
+    rows: pd.DataFrame = table.select([x, y, colour]).to_pandas().dropna(subset=[x, y])
+    summed = rows.groupby([x, y], as_index=False, sort=False).agg({colour: "sum"})
+    medians = summed.groupby(y)[colour].transform("median")
+    summed[colour] -= medians
+    return _diverging(summed, medians.max(), channels, width, f"- median {x}")
 
 
 def delta(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
@@ -227,19 +205,24 @@ def delta(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     """
     x, y, colour, of = (channels[name] for name in ("x", "y", "color", "of"))
     rows: pd.DataFrame = table.select([x, y, colour, of]).to_pandas().dropna(subset=[x, y, colour])
-    rows[_LEAST] = _NOISE * rows.groupby(y)[of].transform("median").max()
-    data, (title,) = in_display_units(pa.Table.from_pandas(rows), [colour, _LEAST])
+    largest = rows.groupby(y)[of].transform("median").max()
+    return _diverging(rows, largest, channels, width, "")
+
+
+def _diverging(
+    rows: pd.DataFrame, largest: float, channels: dict[str, str], width: int, less: str
+) -> alt.Chart:
+    """Cells of differences, of which those near 0 are pale.
+
+    Args:
+        largest: median.
+        less: what the quantity is less, in its title; by default it is that of new less base.
+    """
+    colour = channels["color"]
+    table = pa.Table.from_pandas(rows.assign(**{_LEAST: _NOISE * largest}), preserve_index=False)
+    data, (title,) = in_display_units(table, [colour, _LEAST])
     furthest = max(data[colour].abs().quantile(_MOST), data[_LEAST].max()) or 1.0
     scale = alt.Scale(domain=[-furthest, 0, furthest], range=DIVERGING, clamp=True)
-    title = f"new \u2212 base {title[title.rfind('(') :]}"
+    unit = title[title.rfind("(") :]
+    title = title.replace(" (", f" {less} (") if less else f"new \u2212 base {unit}"
     return cells(data, channels, width, title, scale)
-
-
-def _differences(table: pa.Table, x: str, y: str, colour: str) -> pa.Table:
-    """One row per cell, with its difference from the median of its row."""
-    rows: pd.DataFrame = table.select([x, y, colour]).to_pandas().dropna(subset=[x, y])
-    summed = rows.groupby([x, y], as_index=False, sort=False).agg({colour: "sum"})
-    medians = summed.groupby(y)[colour].transform("median")
-    summed[colour] -= medians
-    summed[_LEAST] = _NOISE * medians.max()
-    return pa.Table.from_pandas(summed, preserve_index=False)

@@ -37,7 +37,7 @@ from traceql.result.chart.plane import (
     places,
     powers_of_ten,
 )
-from traceql.result.chart.theme import CONFIG, INK, PAPER, QUIET
+from traceql.result.chart.theme import INK, LABEL_SIZE, PAPER, QUIET
 
 _GIGA_OF_TERA = 1e3
 _DOT, _BETWEEN = 1.5, 4  # pixels: half the side of the boxes that cover a line, and their distance
@@ -163,27 +163,16 @@ def roof_layers(roofs: Sequence[Roof], texts: Sequence[Text], plane: Powers) -> 
         if len(own := corners[corners["measured"] == is_measured]):
             lines = chart_of(own).mark_line(color=QUIET, strokeWidth=1.25, strokeDash=dashes)
             yield lines.encode(x="x:Q", y="y:Q", detail="roof:N")
-    places = pd.DataFrame(
-        [
-            {
-                "text": text.text,
-                "x": plane.value_across(text.x),
-                "y": plane.value_down(text.y),
-                "angle": text.angle,
-            }
-            for text in texts
-        ]
+    places = pd.DataFrame({
+        "text": [text.text for text in texts],
+        "x": [plane.value_across(text.x) for text in texts],
+        "y": [plane.value_down(text.y) for text in texts],
+        "angle": [text.angle for text in texts],
+    })  # fmt: skip
+    marks = chart_of(places).mark_text(
+        angle={"expr": "datum.angle"}, baseline="middle", color=QUIET, fontSize=LABEL_SIZE
     )
-    yield (
-        chart_of(places)
-        .mark_text(
-            angle={"expr": "datum.angle"},
-            baseline="middle",
-            color=QUIET,
-            fontSize=CONFIG["axis"]["labelFontSize"],
-        )
-        .encode(x="x:Q", y="y:Q", text="text:N")
-    )
+    yield marks.encode(x="x:Q", y="y:Q", text="text:N")
 
 
 def _format_ceilings(
@@ -328,7 +317,7 @@ def _marks(
         align={"expr": "datum.align"},
         dx={"expr": "datum.align === 'left' ? 2 : -2"},
         color=INK,
-        fontSize=CONFIG["axis"]["labelFontSize"],
+        fontSize=LABEL_SIZE,
     ).encode(x="name_x:Q", y="name_y:Q", text="name:N")
     return [lines, circles, names]
 

@@ -101,6 +101,7 @@ COLOURS |= {"work": _BLUE, "speed": _ORANGE, "only one side": "#CC79A7", "outsid
 INK, QUIET, RULE, PAPER = "#1f2328", "#59636e", "#d8dde3", "#ffffff"
 FONT = "Arial, sans-serif"  # a PNG has no text at all if one of the named fonts is missing
 HEIGHT, ROW_HEIGHT = 260, 22  # pixels
+LABEL_SIZE = 11  # of the font
 CONFIG: dict[str, Any] = {
     "aria": False,
     "background": PAPER,
@@ -112,7 +113,7 @@ CONFIG: dict[str, Any] = {
     },
     "axis": {
         "domainColor": RULE, "gridColor": RULE, "gridOpacity": 0.7, "labelColor": QUIET,
-        "labelFontSize": 11, "labelOverlap": True, "labelPadding": 6, "tickColor": RULE,
+        "labelFontSize": LABEL_SIZE, "labelOverlap": True, "labelPadding": 6, "tickColor": RULE,
         "ticks": False, "titleColor": QUIET, "titleFontSize": 11, "titleFontWeight": 400,
         "titlePadding": 8,
     },

@@ -19,7 +19,7 @@ from altair.utils.schemapi import debug_mode
 
 from traceql.errors import TraceqlError, reason
 from traceql.result.chart.draw import drawn
-from traceql.result.chart.drawing import Order, Specified
+from traceql.result.chart.drawing import Specified
 from traceql.result.chart.encodings import Drawn
 from traceql.util.text import printable
 
@@ -38,10 +38,17 @@ def picture(chart: Drawn, suffix: str) -> bytes:
 def specified_picture(spec: _Spec, suffix: str) -> bytes:
     """The contents of a file with one of the suffixes of `traceql.result.chart.drawing`.
 
-    The HTML page contains everything that it needs.
+    The HTML page contains everything that it needs. In its script no text of the chart opens a tag,
+    even if a name in the trace does.
     """
-    writers: dict[str, Callable[[_Spec], bytes]] = {".html": _html, ".png": _png, ".svg": _svg}
-    return writers[suffix](spec)
+    if suffix == ".html":
+        spec = _with_texts(spec, lambda text: printable(text).replace("<", _STAND_IN))
+        page: str = vl_convert.vegalite_to_html(spec, bundle=True)
+        return page.replace(_STAND_IN, r"\u003c").encode()
+    if suffix == ".png":
+        drawing: bytes = vl_convert.vegalite_to_png(_still(spec), scale=_PIXEL_RATIO)
+        return drawing
+    return _NO_TEXT.sub("", vl_convert.vegalite_to_svg(_still(spec))).encode()
 
 
 def _still(spec: _Spec) -> _Spec:
@@ -56,13 +63,6 @@ def _still(spec: _Spec) -> _Spec:
     return still
 
 
-def _html(spec: _Spec) -> bytes:
-    """A page in whose script no text of the chart opens a tag, even if a name in the trace does."""
-    spec = _with_texts(spec, lambda text: printable(text).replace("<", _STAND_IN))
-    page: str = vl_convert.vegalite_to_html(spec, bundle=True)
-    return page.replace(_STAND_IN, r"\u003c").encode()
-
-
 def _with_texts(value: Any, changed: Callable[[str], str]) -> Any:
     """The same JSON value with every text in it changed, and every name."""
     if isinstance(value, str):
@@ -72,23 +72,6 @@ def _with_texts(value: Any, changed: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         return {changed(name): _with_texts(item, changed) for name, item in value.items()}
     return value
-
-
-def _png(spec: _Spec) -> bytes:
-    drawing: bytes = vl_convert.vegalite_to_png(_still(spec), scale=_PIXEL_RATIO)
-    return drawing
-
-
-def _svg(spec: _Spec) -> bytes:
-    drawing: str = vl_convert.vegalite_to_svg(_still(spec))
-    return _NO_TEXT.sub("", drawing).encode()
-
-
-def _picture(order: Order | Specified) -> bytes:
-    if isinstance(order, Specified):
-        return specified_picture(order.spec, order.suffix)
-    chart = drawn(order.table, order.chart, width=order.width, tagged=order.tagged)
-    return picture(chart, order.suffix)
 
 
 def main() -> None:
@@ -104,7 +87,12 @@ def main() -> None:
         answer: tuple[bytes | None, str]
         try:
             with debug_mode(False):  # no validation against Altair's schema, which costs time
-                drawing = _picture(order)
+                if isinstance(order, Specified):
+                    drawing = specified_picture(order.spec, order.suffix)
+                else:
+                    width, tagged = order.width, order.tagged
+                    chart = drawn(order.table, order.chart, width=width, tagged=tagged)
+                    drawing = picture(chart, order.suffix)
             answer = (order.adapted(drawing) if order.adapted else drawing), ""
         except TraceqlError as error:
             answer = None, str(error)

@@ -11,7 +11,7 @@ A table with columns `value` and `unit`, or `base`, `new` and `unit`, has a unit
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from math import isfinite
@@ -45,10 +45,6 @@ class _Column:
     largest: float
     typical: float  # the median of what is not zero; 0 if everything is
 
-    @property
-    def kind(self) -> tuple[Scale, bool]:
-        return self.scale, bool(_INSTANT.search(self.name))
-
     def is_seen(self, divisor: float, least: float) -> bool:
         return not self.typical or self.typical >= least * divisor
 
@@ -60,31 +56,20 @@ def shared_units(columns: Mapping[str, Sequence[float]]) -> dict[str, Unit]:
         for name, numbers in columns.items()
         if not named_scale(name) and (unit := display_unit(name, 0))
     }
-    scaled = [_column(name, named_scale(name), numbers) for name, numbers in columns.items()]
-    for alike in _by_kind([column for column in scaled if column]):
+    kinds: dict[tuple[Scale, bool], list[_Column]] = {}
+    for name, numbers in columns.items():
+        if scale := named_scale(name):
+            is_instant = bool(_INSTANT.search(name))
+            kinds.setdefault((scale, is_instant), []).append(_column(name, scale, numbers))
+    for alike in kinds.values():
         for column, divisor in _divisors(alike):
             units[column.name] = column.scale.unit(column.name, divisor)
     return units
 
 
-def shared_divisor(scale: Scale, numbers: Collection[float]) -> float:
-    """The divisor of one unit for all these numbers."""
-    column = _column("", scale, numbers)
-    return _group_divisor([column]) if column else 1
-
-
-def _column(name: str, scale: Scale | None, numbers: Collection[float]) -> _Column | None:
-    if scale is None:
-        return None
+def _column(name: str, scale: Scale, numbers: Collection[float]) -> _Column:
     sizes = [abs(number) for number in numbers if number]
     return _Column(name, scale, max(sizes, default=0), median_low(sizes) if sizes else 0)
-
-
-def _by_kind(columns: Sequence[_Column]) -> list[list[_Column]]:
-    kinds: dict[tuple[Scale, bool], list[_Column]] = {}
-    for column in columns:
-        kinds.setdefault(column.kind, []).append(column)
-    return list(kinds.values())
 
 
 def _divisors(columns: list[_Column]) -> Iterator[tuple[_Column, float]]:
@@ -110,9 +95,8 @@ def _group_divisor(columns: Sequence[_Column], least: float = _READABLE) -> floa
     divisor = scale.divisor(largest)
     counting = [column for column in columns if column not in _negligible(columns)]
     for smaller in scale.below(divisor):
-        if all(column.is_seen(divisor, least) for column in counting):
-            break
-        if largest >= _MOST * smaller:
+        is_seen = all(column.is_seen(divisor, least) for column in counting)
+        if is_seen or largest >= _MOST * smaller:
             break
         divisor = smaller
     return divisor
@@ -129,26 +113,18 @@ def measured_columns(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[str
 
     Times share a unit, and so do sizes.
     """
+    units = columns.get(UNIT, ())
     for names in VALUES:
-        if found := _measured([columns.get(name, ()) for name in names], columns.get(UNIT, ())):
-            return dict(zip((*names, UNIT), found, strict=True))
+        values = [columns.get(name, ()) for name in names]
+        if not units or any(len(column) != len(units) for column in values):
+            continue
+        rows = [row for column in values for row in zip(column, units, strict=True)]
+        if all(_is_measure(*row) for row in rows):
+            shown = zip(*_with_units(rows), strict=True)
+            texts, symbols = (list(each) for each in shown)
+            parts = [texts[first : first + len(units)] for first in range(0, len(rows), len(units))]
+            return dict(zip((*names, UNIT), [*parts, symbols[: len(units)]], strict=True))
     return {}
-
-
-def _measured(values: Sequence[Sequence[Any]], units: Sequence[Any]) -> list[list[str]]:
-    rows = [(value, unit) for column in values for value, unit in zip(column, units, strict=False)]
-    is_whole = all(len(column) == len(units) for column in values)
-    if not rows or not is_whole or not all(_is_measure(*row) for row in rows):
-        return []
-    divisors = {
-        unit: shared_divisor(scale, [value for value, each in rows if each == unit and value])
-        for unit, scale in _SCALES.items()
-    }
-    shown = [
-        [_row(value, unit, divisors) for value, unit in zip(column, units, strict=True)]
-        for column in values
-    ]
-    return [*([value for value, _ in column] for column in shown), [unit for _, unit in shown[0]]]
 
 
 def _is_measure(value: Any, unit: Any) -> bool:
@@ -156,14 +132,19 @@ def _is_measure(value: Any, unit: Any) -> bool:
     return (value is None or is_number) and isinstance(unit, str)
 
 
-def _row(value: float | None, unit: str, divisors: dict[str, float]) -> tuple[str, str]:
-    if value is None:
-        return "-", unit
-    if unit in _SCALES:
-        divisor = divisors[unit]
-        return f"{value / divisor:,.3f}", _SCALES[unit].symbol(divisor)
-    decimals = 0 if float(value).is_integer() and unit != "percent" else 1
-    return f"{value:,.{decimals}f}", _SYMBOLS.get(unit, unit)
+def _with_units(rows: Sequence[tuple[float | None, str]]) -> Iterator[tuple[str, str]]:
+    divisors = {
+        unit: _group_divisor([_column("", scale, [v for v, each in rows if each == unit and v])])
+        for unit, scale in _SCALES.items()
+    }
+    for value, unit in rows:
+        if value is None:
+            yield "-", unit
+        elif unit in _SCALES:
+            yield f"{value / divisors[unit]:,.3f}", _SCALES[unit].symbol(divisors[unit])
+        else:
+            decimals = 0 if float(value).is_integer() and unit != "percent" else 1
+            yield f"{value:,.{decimals}f}", _SYMBOLS.get(unit, unit)
 
 
 @dataclass(frozen=True)
@@ -182,10 +163,6 @@ class DisplayColumn:
     values: Sequence[Any]
     cells: Sequence[str]
     is_number: bool
-
-    @property
-    def has_values(self) -> bool:
-        return any(value is not None for value in self.values)
 
     @cached_property
     def is_prose(self) -> bool:
@@ -208,16 +185,17 @@ def display_columns(table: "pa.Table", *, empty: bool = False) -> list[DisplayCo
     values = {name: python_values(column, name) for name, column in named}
     numbers = {name: found for name, each in values.items() if (found := _numbers(each))}
     units = shared_units(numbers)
-    columns = [
-        _display_column(name, each, numbers.get(name), units.get(name))
-        for name, each in values.items()
-    ]
     measured = measured_columns(values)
-    columns = [
-        replace(column, cells=measured[column.name]) if column.name in measured else column
-        for column in columns
-    ]
-    return [column for column in columns if empty or column.has_values]
+    columns = []
+    for name, each in values.items():
+        if not empty and all(value is None for value in each):
+            continue
+        unit, is_number = units.get(name), bool(numbers.get(name))
+        decimals = _decimals(unit, numbers.get(name) or ())
+        cells = measured.get(name) or [_cell(value, unit, decimals) for value in each]
+        title = _text(unit.title if unit else name)
+        columns.append(DisplayColumn(name, title, each, cells, is_number))
+    return columns
 
 
 def _numbers(values: Sequence[Any]) -> list[float] | None:
@@ -225,15 +203,6 @@ def _numbers(values: Sequence[Any]) -> list[float] | None:
     if any(isinstance(value, bool | str) for value in values):
         return None
     return [float(v) for v in values if isinstance(v, int | float | Decimal) and isfinite(v)]
-
-
-def _display_column(
-    name: str, values: Sequence[Any], numbers: Sequence[float] | None, unit: Unit | None
-) -> DisplayColumn:
-    title = _text(unit.title if unit else name)
-    decimals = _decimals(unit, numbers or ())
-    cells = [_cell(value, unit, decimals) for value in values]
-    return DisplayColumn(name, title, values, cells, bool(numbers))
 
 
 def _decimals(unit: Unit | None, numbers: Sequence[float]) -> int:
@@ -252,20 +221,15 @@ def _cell(value: Any, unit: Unit | None, decimals: int) -> str:
     if isinstance(value, int) and (unit is None or unit.divisor == 1):
         return f"{value:,}"
     if unit and isinstance(value, int | float | Decimal):
-        return _number(float(value) / unit.divisor, decimals)
+        number, least = float(value) / unit.divisor, 10**-decimals
+        if 0 < abs(number) < least / 2:  # what is not zero does not look like zero
+            return f"{'>-' if number < 0 else '<'}{least:.{decimals}f}"
+        return f"{number:,.{decimals}f}" if number else "0"
     if isinstance(value, float):
         return f"{value:,.1f}"
     if isinstance(value, dict):
         value = " ".join(f"{key}={_inner(each)}" for key, each in value.items())
     return _text(value if isinstance(value, str) else _inner(value))
-
-
-def _number(value: float, decimals: int) -> str:
-    """What is not zero does not look like zero."""
-    least: float = 10**-decimals
-    if 0 < abs(value) < least / 2:
-        return f"{'>-' if value < 0 else '<'}{least:.{decimals}f}"
-    return f"{value:,.{decimals}f}" if value else "0"
 
 
 def _text(text: str) -> str:

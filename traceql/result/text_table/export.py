@@ -143,8 +143,7 @@ def _write_groups(
 def require_stacks(schema: "pa.Schema") -> None:
     """Refuses rows that have no stacks.
 
-    Raises:
-        QueryInvalid: a column is missing or has another type; the message says which.
+    Raises QueryInvalid if a column is missing or has another type.
     """
     import pyarrow as pa
 
@@ -171,6 +170,7 @@ _TAGS = ("phase", "rank")
 _LONG = 28  # letters
 _SEPARATOR = re.compile(r"(?<=[_:,./<-])(?=[^\s_:,./<>-])")
 _LONGEST_NAME = 72
+_NUMBERS = ' class="n"'
 _ROWS = 12
 # Notebooks align all cells to the right, and squeeze a wide table until its numbers wrap.
 _STYLE = (
@@ -191,7 +191,12 @@ def html_table(table: "pa.Table", *, texts: dict[str, str] | None = None) -> str
         texts: a description of each column, shown when the pointer is over its title.
     """
     columns = display_columns(table)
-    heads = "".join(_head(column, (texts or {}).get(column.name, "")) for column in columns)
+    heads = "".join(
+        f'<th scope="col"{_NUMBERS * column.is_number} '
+        f'title="{escape((texts or {}).get(column.name, ""))}">'
+        f"{escape(column.title.replace('_', ' '))}</th>"
+        for column in columns
+    )
     rows = zip(_row_tags(columns), *(_html_cells(column) for column in columns), strict=True)
     body = "".join(f"{tag}{''.join(cells)}</tr>" for tag, *cells in rows)
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
@@ -199,19 +204,12 @@ def html_table(table: "pa.Table", *, texts: dict[str, str] | None = None) -> str
 
 def _row_tags(columns: list[DisplayColumn]) -> list[str]:
     """The opening tags of rows, with the rank and the phase of each."""
-    rows = len(columns[0].values) if columns else 0
-    tags = [column for column in columns if column.name in _TAGS]
-    return [f"<tr{''.join(_attribute(column, row) for column in tags)}>" for row in range(rows)]
-
-
-def _attribute(column: DisplayColumn, row: int) -> str:
-    value = column.values[row]
-    return "" if value is None else f' data-{column.name}="{escape(str(value))}"'
-
-
-def _head(column: DisplayColumn, text: str) -> str:
-    title = escape(column.title.replace("_", " "))
-    return f'<th scope="col"{_kind(column)} title="{escape(text)}">{title}</th>'
+    tags = [""] * (len(columns[0].values) if columns else 0)
+    for column in columns:
+        for row, value in enumerate(column.values if column.name in _TAGS else ()):
+            if value is not None:
+                tags[row] += f' data-{column.name}="{escape(str(value))}"'
+    return [f"<tr{tag}>" for tag in tags]
 
 
 def _html_cells(column: DisplayColumn) -> list[str]:
@@ -223,22 +221,15 @@ def _html_cells(column: DisplayColumn) -> list[str]:
     ]
 
 
-def _breakable(cell: str) -> str:
-    """The text escaped; a long name may be broken after a separator, where a word must not."""
-    if len(cell) <= _LONG:
-        return escape(cell)
-    return "<wbr>".join(escape(part) for part in _SEPARATOR.split(cell))
-
-
 def _text(cell: str) -> str:
-    """A sentence is whole; a long name is shortened, and whole under the pointer."""
+    """A sentence is whole; a long name is shortened, and whole under the pointer.
+
+    It may be broken after a separator, where a word must not.
+    """
     shown = cell if is_sentence(cell) else without_middle(cell, _LONGEST_NAME)
     whole = "" if shown == cell else f' title="{escape(cell)}"'
-    return f"<td{whole}>{_breakable(shown)}</td>"
-
-
-def _kind(column: DisplayColumn) -> str:
-    return ' class="n"' if column.is_number else ""
+    parts = _SEPARATOR.split(shown) if len(shown) > _LONG else [shown]
+    return f"<td{whole}>{'<wbr>'.join(map(escape, parts))}</td>"
 
 
 def notebook_view(table: "pa.Table", *, no_picture: str = "", reached_limit: bool = False) -> str:

@@ -50,7 +50,7 @@ class History(Result):
 
     Attributes:
         titles: of the series, those with a change first.
-        told: the changes of each of them, in words.
+        descriptions: the changes of each of them, in words.
         has_change: whether a series has a change.
         has_too_few: whether a series has too few points to detect one.
         skipped: a sentence for each skipped run.
@@ -67,7 +67,7 @@ class History(Result):
         axis = {"x": "recorded_unix_ns" if by is By.TIME else "x"}
         super().__init__(pa.Table.from_pylist(rows, _SCHEMA), Chart("history", _CHANNELS | axis))
         self.titles = tuple(one.title for one in ordered)
-        self.told = tuple("; ".join(format_series(one, by)) for one in ordered)
+        self.descriptions = tuple("; ".join(format_series(one, by)) for one in ordered)
         self.has_change = tuple(bool(changes(one)) for one in ordered)
         self.has_too_few = tuple(bool(too_few(one)) for one in ordered)
         self.skipped = tuple(skipped)
@@ -75,7 +75,8 @@ class History(Result):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        return tuple(f"{title}: {told}" for title, told in zip(self.titles, self.told, strict=True))
+        described = zip(self.titles, self.descriptions, strict=True)
+        return tuple(f"{title}: {text}" for title, text in described)
 
     def of(self, series: int) -> Result:
         return self.where("series", series)
