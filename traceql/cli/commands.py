@@ -14,7 +14,7 @@ class Subcommand:
 
     location: str
     summary: str
-    section: str = "Commands"
+    section: str
 
 
 class CommandGroup(click.Group):
@@ -92,21 +92,18 @@ _SECTIONS = {
 
 
 def _subcommands(
-    commands: Mapping[str, tuple[str, str]], section: str = "Commands"
+    sections: Mapping[str, Mapping[str, tuple[str, str]]],
 ) -> dict[str, Subcommand]:
     return {
         name: Subcommand(
             where if where.startswith("capture.") else f"traceql.cli.{where}", summary, section
         )
+        for section, commands in sections.items()
         for name, (where, summary) in commands.items()
     }
 
 
-SUBCOMMANDS = {
-    name: subcommand
-    for section, commands in _SECTIONS.items()
-    for name, subcommand in _subcommands(commands, section).items()
-}
+SUBCOMMANDS = _subcommands(_SECTIONS)
 
 _LAKE = {
     "add": ("lake:add", "Add runs: databases, or anything that traceql load accepts."),
@@ -130,19 +127,19 @@ _PEAKS = {
 }
 
 
-@click.command(cls=CommandGroup, subcommands=_subcommands(_LAKE))
+@click.command(cls=CommandGroup, subcommands=_subcommands({"Commands": _LAKE}))
 def lake() -> None:
     """Store many runs as Parquet files in one folder and query across them."""
 
 
-@click.command(cls=CommandGroup, subcommands=_subcommands(_EXPERIMENT))
+@click.command(cls=CommandGroup, subcommands=_subcommands({"Commands": _EXPERIMENT}))
 @click.pass_context
 def experiment(ctx: click.Context) -> None:
     """Measure vLLM by a plan: latency curves, scaling, and the peaks of the GPUs."""
     ctx.obj = weight_bytes  # for `run`, whose package must not import traceql
 
 
-@click.command(cls=CommandGroup, subcommands=_subcommands(_PEAKS))
+@click.command(cls=CommandGroup, subcommands=_subcommands({"Commands": _PEAKS}))
 def peaks() -> None:
     """Peaks of this machine: GEMM, memory, links and collectives.
 

@@ -1,7 +1,6 @@
 """traceql diff"""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,30 +16,22 @@ from traceql.cli.options import (
 from traceql.cli.output import print_status, write_query_list, write_result
 
 
-class Percent(click.ParamType[float]):
+def percent(text: str) -> float:
     """A share such as 2% or 0.5%, as a fraction."""
-
-    name = "percent"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, float):
-            return value
-        try:
-            share = float(str(value).removesuffix("%")) / 100
-        except ValueError:
-            self.fail(f"'{value}' is not a percentage such as 2%", param, ctx)
-        if not 0 <= share < 1:
-            self.fail(f"'{value}' is not between 0% and 100%", param, ctx)
-        return share
+    try:
+        share = float(text.removesuffix("%")) / 100
+    except ValueError:
+        raise click.BadParameter(f"'{text}' is not a percentage such as 2%") from None
+    if not 0 <= share < 1:
+        raise click.BadParameter(f"'{text}' is not between 0% and 100%")
+    return share
 
 
 @click.command()
 @sides_arguments
 @click.option(
     "--threshold",
-    type=Percent(),
+    type=percent,
     default="1%",
     help="Ignore changes smaller than this.",
 )

@@ -61,11 +61,7 @@ _RECORDING_PARTS = {
 
 
 def print_comparison(comparison: Comparison, *, details: bool) -> None:
-    """Prints the answer, the set-up, the numbers and the causes.
-
-    Args:
-        details: whether to print everything, however long it gets.
-    """
+    """Prints the answer, the set-up, the numbers and the causes."""
     for answer in answers(comparison):
         print_text(one_line(answer.text), before=f"{MARKS[answer.verdict]} ", bold=True)
     click.echo()

@@ -10,6 +10,7 @@ from traceql.cli.options import (
     PATH,
     OutputFormat,
     Selection,
+    output_option,
     selection_options,
     validate_chart_file,
 )
@@ -32,12 +33,8 @@ _POINTS, _FAILURES = "points", "failures"
 
 @click.command()
 @click.argument("results", nargs=-1, required=True, type=PATH)
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
-    required=True,
-    help="Database file, such as results.duckdb. If it exists, it is replaced.",
+@output_option(
+    required=True, help="Database file, such as results.duckdb. If it exists, it is replaced."
 )
 def load(results: tuple[Path, ...], output: Path) -> None:
     """Load the results of one experiment or several into one DuckDB file.
@@ -124,13 +121,7 @@ def _print_results(opened: "Experiment", queries: "Mapping[str, Query]", *, wide
 
 @click.command()
 @click.argument("results", nargs=-1, required=True, type=PATH)
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
-    default="experiment.html",
-    help="HTML file to write.",
-)
+@output_option(default="experiment.html", help="HTML file to write.")
 def report(results: tuple[Path, ...], output: Path) -> None:
     """Write a self-contained HTML page: question, answer, curves, parts, failures, set-up.
 

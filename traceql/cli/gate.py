@@ -197,20 +197,16 @@ def show(name: Path) -> None:
     print_text(one_line(saved), hanging="  ")
     print_text(one_line(f"runs: {', '.join(manifest.runs)}"), hanging="  ")
     click.echo("")
-    _print_facts([fact for run in runs for fact in run.profile["fact"].to_pylist()])
-    _print_strata([run.profile["stratum"].to_pylist() for run in runs])
-
-
-def _print_facts(facts: Sequence[Mapping[str, str]]) -> None:
     values: dict[str, set[str]] = {}
-    for fact in facts:
+    for fact in (fact for run in runs for fact in run.profile["fact"].to_pylist()):
         values.setdefault(fact["name"], set()).add(fact["value"])
-    for name, found in sorted(values.items()):
-        if not name.startswith(_SETTINGS):
+    for title, found in sorted(values.items()):
+        if not title.startswith(_SETTINGS):
             value = shortened(" or ".join(sorted(found)), _MAX_LETTERS)
-            print_text(one_line(f"{name}: {value}"), hanging="  ")
-    if settings := sum(name.startswith(_SETTINGS) for name in values):
+            print_text(one_line(f"{title}: {value}"), hanging="  ")
+    if settings := sum(title.startswith(_SETTINGS) for title in values):
         print_text(f"and {settings:,} settings of the model and the engine", hanging="  ")
+    _print_strata([run.profile["stratum"].to_pylist() for run in runs])
 
 
 def _print_strata(runs: Sequence[Sequence[Mapping[str, Any]]]) -> None:

@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from traceql.cli.options import PATH, OutputFormat, format_options, validate_chart_file
+from traceql.cli.options import (
+    PATH,
+    OutputFormat,
+    format_options,
+    output_option,
+    validate_chart_file,
+)
 from traceql.cli.output import print_status, print_table, print_text
 from traceql.util.text import one_line
 
@@ -51,11 +57,8 @@ _DEFAULT_THRESHOLD, _DEFAULT_LOOKBACK = 5.0, 100  # as traceql.runs.history.look
     help="Let this fact of the set-up differ within a series, such as gpu.name or config; all "
     "accepts every one.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
-    help="Write a page (.html) or a chart (.svg, .png) to this file instead of printing tables.",
+@output_option(
+    help="Write a page (.html) or a chart (.svg, .png) to this file instead of printing tables."
 )
 @format_options(
     *("table", "csv", "json"),

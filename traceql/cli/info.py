@@ -7,7 +7,14 @@ from shlex import quote
 import click
 
 from traceql.analysis.findings.catalog import PARTS, evidence_command, nothing_found, saving
-from traceql.cli.options import PATH, STACK_FORMATS, TABLE_HELP, OutputFormat, format_options
+from traceql.cli.options import (
+    PATH,
+    STACK_FORMATS,
+    TABLE_HELP,
+    OutputFormat,
+    format_options,
+    output_option,
+)
 from traceql.cli.output import (
     print_command,
     print_query,
@@ -181,8 +188,7 @@ _PROFILES = """
 """
 _MODELS = """
     SELECT
-        rank,
-        CASE
+        rank, CASE
             WHEN family IS NULL THEN 'unknown (roles by place)'
             WHEN EXISTS (FROM model_config) THEN family
             ELSE family || ' (fits best)'
@@ -310,13 +316,7 @@ def _run_check(database: Database, query: Query) -> bool:
 
 
 @click.command()
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
-    default="demo.duckdb",
-    help="Database file to create.",
-)
+@output_option(default="demo.duckdb", help="Database file to create.")
 def demo(output: Path) -> None:
     """Load the bundled trace of a four-GPU run and show where the time went.
 

@@ -151,10 +151,9 @@ def _print_commands(
 
 
 def _format_added(added: "Added") -> str:
-    entry = added.entry
+    entry, source = added.entry, f"{added.entry.source}: "
     if not entry.is_ok:
-        names_source = (entry.error or "").startswith(f"{entry.source}: ")
-        return f"failed: {entry.error if names_source else f'{entry.source}: {entry.error}'}"
+        return f"failed: {source}{(entry.error or '').removeprefix(source)}"
     if not added.is_new:
         return f"skipped: {entry.run} was added on {entry.added}"
     kernel = entry.tables.get("kernel")

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from traceql.cli.info import print_disjoint_recordings, print_summary
-from traceql.cli.options import INPUT, PATH, Part, part_options
+from traceql.cli.options import INPUT, PATH, Part, output_option, part_options
 from traceql.cli.output import print_status
 from traceql.cli.streams import load_progress
 from traceql.database.database import Database
@@ -15,10 +15,7 @@ from traceql.util.process import hide_pandas
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=INPUT)
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
+@output_option(
     default="run.duckdb",
     help="Database file. If it exists, new files are added and loaded ones are skipped.",
 )
@@ -106,10 +103,7 @@ def load(paths: tuple[Path, ...], output: Path, **options: Any) -> None:
 
 @click.command()
 @click.argument("database", type=PATH)
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
+@output_option(
     required=True,
     help="Database file to write. An existing excerpt is replaced, another database is not.",
 )

@@ -55,6 +55,10 @@ accept_option = click.option(
 )
 
 
+def output_option(**more: Any) -> Callable[[_Command], _Command]:
+    return click.option("-o", "--output", type=PATH, **more)
+
+
 def validate_chart_file(path: Path | None) -> None:
     if path and path.suffix.lower() not in _CHART_SUFFIXES:
         raise TraceqlError(f"cannot draw into '{path}'; its name must end in .html, .png or .svg")
@@ -83,9 +87,6 @@ def _adds(
     return add
 
 
-# --- the format of rows --------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class OutputFormat:
     name: str
@@ -96,12 +97,7 @@ class OutputFormat:
 def format_options(
     *names: str, help_text: str, wide: bool = True
 ) -> Callable[[_Command], _Command]:
-    """Adds --format, --spreadsheet-safe and --wide: the parameter `output_format`.
-
-    Args:
-        names: of the formats; the first is the default.
-        wide: whether the command has --wide.
-    """
+    """Adds --format, --spreadsheet-safe and --wide: the parameter `output_format`."""
     kinds = click.Choice(names)
     options = [
         click.option("--format", "format_", type=kinds, default=names[0], help=help_text),
@@ -119,8 +115,6 @@ def format_options(
 
     return _adds(options, combine)
 
-
-# --- a part of a run -----------------------------------------------------------------------------
 
 _PART_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "from": {
@@ -170,11 +164,7 @@ class Part:
 
 
 def part_options_except(*excluded: str) -> Callable[[_Command], _Command]:
-    """Adds --from, --to, --steps and --sample: the parameter `run_part`.
-
-    Args:
-        excluded: options that the command has itself.
-    """
+    """Adds --from, --to, --steps and --sample: the parameter `run_part`."""
     options = [
         click.option(f"--{name}", f"part_{name}", **more)
         for name, more in _PART_OPTIONS.items()
@@ -189,9 +179,6 @@ def part_options_except(*excluded: str) -> Callable[[_Command], _Command]:
 
 
 part_options = part_options_except()
-
-
-# --- the rows of a query or a statement ----------------------------------------------------------
 
 
 class Queryable(Protocol):
@@ -225,12 +212,7 @@ class Selection:
 
 
 def selection_options(*, sql: str, json: str) -> Callable[[_Command], _Command]:
-    """Adds --query, --param, --sql and those of format_options: the parameter `selection`.
-
-    Args:
-        sql: the tables that a statement can read.
-        json: the content of json without --query and --sql.
-    """
+    """Adds --query, --param, --sql and those of format_options: the parameter `selection`."""
     query_help = "Show the rows of this query; list shows their names."
     param: dict[str, Any] = {"multiple": True, "metavar": "NAME=VALUE"}
     options = [
@@ -252,9 +234,6 @@ def selection_options(*, sql: str, json: str) -> Callable[[_Command], _Command]:
         return {**parameters, "selection": Selection(query, values, statement)}
 
     return _adds([*options, formats], combine)
-
-
-# --- two sides of a comparison -------------------------------------------------------------------
 
 
 # BASE and NEW, and --base and --new for several repeats of each.
@@ -284,10 +263,9 @@ def base_and_new(
     Raises:
         UsageError: a side is missing, or is named twice.
     """
-    unnamed = (not base) + (not new)
-    named = list(paths)
+    unnamed, named = (not base) + (not new), list(paths)
     if not base and baseline is not None and len(paths) == unnamed - 1:
-        named = [baseline, *paths]
+        named.insert(0, baseline)
     if len(named) != unnamed:
         raise click.UsageError(
             f"name two sides: BASE NEW, or --base A1 --base A2 --new B1 --new B2{hint}"

@@ -77,13 +77,7 @@ def print_command(command: str, *, before: str) -> None:
 def print_table(
     result: "Result", *, keys: Collection[str] = (), wide: bool = False, all_columns: str = ""
 ) -> None:
-    """Prints aligned columns in readable units, and lists the columns that do not fit.
-
-    Args:
-        keys: the columns that are hidden last on a narrow terminal.
-        wide: prints all columns, however long the lines become.
-        all_columns: how to see the hidden columns.
-    """
+    """Prints aligned columns in readable units, and lists the columns that do not fit."""
     if not len(result):
         click.echo("no rows", err=True)
         return
@@ -176,11 +170,7 @@ def write_stream(
     output_format: OutputFormat,
     style: TableStyle = TableStyle(),
 ) -> int:
-    """Writes rows, a batch in memory at a time; returns their number.
-
-    Args:
-        stream: returns the rows in batches of at most the given size.
-    """
+    """Writes rows, a batch in memory at a time; returns their number."""
     batches = stream(_BATCH_ROWS.get(output_format.name, 4_096))
     rows = _Batches(batches.schema, batches)
     if output_format.name == "table":
@@ -237,11 +227,11 @@ def _write_table(rows: _Batches, style: TableStyle, *, wide: bool) -> None:
 
     first: list[pa.RecordBatch] = []
     for batch in rows:
-        printed = rows.count - batch.num_rows
-        if style.max_rows is None:
-            first.append(batch)
-        elif printed < style.max_rows:
-            first.append(batch.slice(0, style.max_rows - printed))
+        room = batch.num_rows
+        if style.max_rows is not None:
+            room = style.max_rows - (rows.count - batch.num_rows)
+        if room > 0:
+            first.append(batch.slice(0, room))
     if not rows.count:
         print_no_rows(style.if_empty)
         return

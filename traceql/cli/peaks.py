@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from traceql.cli.options import INPUT, PATH, OutputFormat, format_options
+from traceql.cli.options import INPUT, OutputFormat, format_options, output_option
 from traceql.cli.output import print_text, write_dicts
 from traceql.util.text import one_line
 from traceql.util.units import SIZE
@@ -34,13 +34,7 @@ _SERIES = ("op", "ranks", "algorithm", "source")
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, type=INPUT, metavar="FILE...")
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
-    required=True,
-    help="File to write; may be the peaks.json among the FILEs.",
-)
+@output_option(required=True, help="File to write; may be the peaks.json among the FILEs.")
 @click.option(
     "--buffer-mib",
     type=click.IntRange(1, 2**20),

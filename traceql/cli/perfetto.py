@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traceql.cli.info import warn_if_large
-from traceql.cli.options import PATH, Part, part_options
+from traceql.cli.options import PATH, Part, output_option, part_options
 from traceql.cli.output import print_status
 from traceql.database.database import Database, open_database
 from traceql.result import Result
@@ -230,13 +230,7 @@ def export() -> None:
 @click.argument("path", type=PATH)
 @click.argument("new", type=PATH, required=False)
 @click.option("--step", type=int, help="With NEW: align at this step of PATH (step_id).")
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
-    default="run.pftrace",
-    help="File to write. It appears only when it is complete.",
-)
+@output_option(default="run.pftrace", help="File to write. It appears only when it is complete.")
 @part_options
 def perfetto(path: Path, new: Path | None, step: int | None, output: Path, run_part: Part) -> None:
     """Write all ranks to one native Perfetto trace.

@@ -235,8 +235,6 @@ def statement_text(argument: str) -> str:
         raise QueryInvalid("the statement is not UTF-8; write bytes as '\\xFF'::BLOB") from None
 
 
-# --- traceql queries -----------------------------------------------------------------------------
-
 # The most common questions, in the order that leads to a cause.
 _FIRST = (
     *("overview.findings", "time.breakdown", "time.lost", "steps.phases"),
@@ -294,21 +292,22 @@ def _print_definition(query: Query) -> None:
         is_list = paragraph.startswith("- ")
         for item in paragraph.replace("\n- ", "\n\n- ").split("\n\n") if is_list else [paragraph]:
             print_text(one_line(item), hanging="  " if is_list else "")
-    parameters = []
-    for one in head.parameters:
-        default = "" if one.default is None else f" [default: {one.default}]"
-        parameters.append((f"--{one.name}", one.type.__name__, f"{one.meaning}{default}"))
-    _print_block("Parameters", parameters)
-    _print_block("Columns", [(column.name, column.type, column.text) for column in head.columns])
+    blocks = {
+        "Parameters": [
+            (f"--{one.name}", one.type.__name__, one.meaning)
+            if one.default is None
+            else (f"--{one.name}", one.type.__name__, f"{one.meaning} [default: {one.default}]")
+            for one in head.parameters
+        ],
+        "Columns": [(column.name, column.type, column.text) for column in head.columns],
+    }
+    for title, rows in blocks.items():
+        if rows:
+            click.echo(f"\n{title}:")
+        widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
+        for row in rows:
+            _print_row(row, widths)
     click.echo(f"\nFile: {printable(str(query.path))}")
-
-
-def _print_block(title: str, rows: Sequence[tuple[str, str, str]]) -> None:
-    if rows:
-        click.echo(f"\n{title}:")
-    widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
-    for row in rows:
-        _print_row(row, widths)
 
 
 def _print_row(row: Sequence[str], widths: Sequence[int]) -> None:

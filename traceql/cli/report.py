@@ -10,6 +10,7 @@ from traceql.cli.options import (
     OutputFormat,
     Part,
     format_options,
+    output_option,
     part_options,
     queries_option,
 )
@@ -20,12 +21,9 @@ _OUTPUTS = {"html": "report.html", "json": "report.json", "csv": "report"}
 
 @click.command()
 @click.argument("database", type=PATH)
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
+@output_option(
     help="File to write or replace; for csv, a folder.  "
-    "[default: report.html, report.json, report/]",
+    "[default: report.html, report.json, report/]"
 )
 @format_options(
     *_OUTPUTS,

@@ -94,7 +94,12 @@ _LABELS = {"files": "reading traces", "database": "writing database"}
 def load_progress() -> Iterator[Callable[[str, int, int], None]]:
     """Yields the callback that `load` reports its progress to."""
     if not sys.stderr.isatty():
-        yield _print_notice
+
+        def print_notice(what: str, count: int, total: int) -> None:
+            if what in _NOTICES:
+                click.echo(_NOTICES[what](count, total), err=True)
+
+        yield print_notice
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -112,11 +117,6 @@ def load_progress() -> Iterator[Callable[[str, int, int], None]]:
             bar.update(task, description=_LABELS[what], completed=count, total=total)
 
         yield update
-
-
-def _print_notice(what: str, count: int, total: int) -> None:
-    if what in _NOTICES:
-        click.echo(_NOTICES[what](count, total), err=True)
 
 
 @contextmanager
@@ -160,13 +160,10 @@ class Throughput:
         if not left or not self._done or not elapsed:
             return ""
         rate = self._done / elapsed
+        seconds = left / rate
+        duration = f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+        duration = f"{seconds:.0f} s" if seconds < 100 else duration
         return (
             f" ({100 * self._done / self._total:.0f}% of {self._total / 1e6:,.0f} MB of traces, "
-            f"{rate / 1e6:,.1f} MB/s, about {_format_duration(left / rate)} left)"
+            f"{rate / 1e6:,.1f} MB/s, about {duration} left)"
         )
-
-
-def _format_duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

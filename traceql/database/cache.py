@@ -17,11 +17,6 @@ def database_of(
 ) -> Path:
     """A database, or that of trace files and folders, which are loaded unless they are cached.
 
-    Args:
-        path: a database, a trace file or a folder of traces.
-        *paths: more trace files or folders of the same run.
-        trace_processor: a native trace_processor_shell to load with.
-
     Raises:
         TraceqlError: the path does not exist or cannot be loaded.
     """
@@ -47,10 +42,7 @@ def cached_database(
     comes or goes, and traceql would make the same database from them.
 
     Args:
-        paths: traces and folders of one run.
-        trace_processor: a native trace_processor_shell to load with.
         peaks: files of measured ceilings; they count before those in run directories.
-        say: is called before a load, which takes a while.
     """
     given = [Path(p) for p in paths]
     files = [*trace_files(given), *profile_files(given)]

@@ -209,11 +209,8 @@ def _moved_tables_named() -> Iterator[None]:
 
 def _opened(path: Path) -> duckdb.DuckDBPyConnection:
     if not path.is_file():
+        advice = f"does not exist; create it with traceql load TRACE... -o {path}"
         if path.is_dir():
-            raise DatabaseError(
-                f"{path} is a folder; create a database with traceql load {path} -o run.duckdb"
-            )
-        raise DatabaseError(
-            f"{path} does not exist; create it with traceql load TRACE... -o {path}"
-        )
+            advice = f"is a folder; create a database with traceql load {path} -o run.duckdb"
+        raise DatabaseError(f"{path} {advice}")
     return opened_database(path, otherwise="create one: traceql load TRACE... -o RUN.duckdb")

@@ -14,8 +14,7 @@ _excerpts: list[Callable[[str], None]] = []
 _first_uses: list[Progress] = []
 
 
-@contextmanager
-def excerpts_reported(report: Callable[[str], None]) -> Iterator[None]:
+def excerpts_reported(report: Callable[[str], None]) -> AbstractContextManager[None]:
     """Within the block, each excerpt that is opened is reported once, in a line."""
     reported = set[str]()
 
@@ -24,8 +23,7 @@ def excerpts_reported(report: Callable[[str], None]) -> Iterator[None]:
             reported.add(line)
             report(line)
 
-    with _added(_excerpts, report_once):
-        yield
+    return _added(_excerpts, report_once)
 
 
 def report_excerpt(line: str) -> None:
@@ -33,16 +31,14 @@ def report_excerpt(line: str) -> None:
         report(line)
 
 
-@contextmanager
-def first_uses_reported(progress: Progress) -> Iterator[None]:
+def first_uses_reported(progress: Progress) -> AbstractContextManager[None]:
     """Within the block, progress in making tables of open databases is reported.
 
     Args:
         progress: is entered with the database before its tables are made, and left afterwards; the
             function that it yields gets how many tables were made, and of how many.
     """
-    with _added(_first_uses, progress):
-        yield
+    return _added(_first_uses, progress)
 
 
 @contextmanager

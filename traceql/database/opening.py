@@ -39,12 +39,10 @@ _TABLES = """
 _TAKEN = ("memory", "system", "temp", "main", "internal", "reference")
 _LOCK_HOLDER = re.compile(r"lock is held in (.*)\(PID (\d+)\)")
 # The kinds of databases by their marks: what each is, and what can be done with it elsewhere.
+_SEE = "see it with traceql experiment show {path}"
 _KINDS = {
     "traceql_database": ("a database of traces", ""),
-    "traceql_experiment": (
-        "a database of experiments",
-        "see it with traceql experiment show {path}",
-    ),
+    "traceql_experiment": ("a database of experiments", _SEE),
 }
 
 
@@ -62,9 +60,7 @@ def opened_database(
     a process can have it open several times, and its file can be replaced meanwhile.
 
     Args:
-        otherwise: what to do if the file is not a database of this kind.
         mark: the table by which such a database is known, whose schema_version must be `version`.
-        again: what to do if another version made it.
 
     Raises:
         DatabaseError: it is not one, or it cannot be opened now.

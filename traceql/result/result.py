@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from traceql.result.chart.encodings import Drawn
 
-
 _NOTEBOOK_WIDTH = 640  # pixels of a chart
 
 
@@ -74,20 +73,11 @@ class Result:
         return python_rows(self._table)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """One tuple per row, as from a cursor.
-
-        Raises:
-            TraceqlError: pandas is not installed.
-            QueryInvalid: a date that Python does not have, such as one before the year 1.
-        """
+        """One tuple per row, as from a cursor; raises as `rows`."""
         return [tuple(row.values()) for row in self.rows()]
 
     def head(self, rows: int, *, after: int = 0) -> "Result":
-        """The first rows.
-
-        Args:
-            after: rows to skip.
-        """
+        """The first rows after a number of others."""
         return Result(self._table.slice(after, rows), self._chart)
 
     def where(self, column: str, value: object) -> "Result":
@@ -119,12 +109,7 @@ class Result:
         return pl.DataFrame(self._table)
 
     def df(self) -> "pd.DataFrame":
-        """A pandas DataFrame; integer columns with NULLs have the nullable type Int64.
-
-        Raises:
-            TraceqlError: pandas is not installed.
-            QueryInvalid: a date that Python does not have, such as one before the year 1.
-        """
+        """A pandas DataFrame; integer columns with NULLs have type Int64; raises as `rows`."""
         try:
             import pandas as pd
         except ImportError:

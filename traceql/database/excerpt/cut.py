@@ -42,8 +42,7 @@ _OPEN = """
     CREATE TEMP TABLE open_slice AS
     SELECT
         id AS slice_id,
-        parent_id,
-        number,
+        parent_id, number,
         from_ts AS ts,
         LEAST(ts + dur, to_ts) - from_ts AS dur,
         CASE
@@ -138,9 +137,7 @@ def cut(source: str | Path, output: str | Path, selection: ExcerptSelection) -> 
     """Writes an excerpt of a database into a new database, atomically.
 
     Args:
-        source: a database, which may be an excerpt itself.
         output: the file; an existing excerpt is replaced, another database is not.
-        selection: the part of the run.
 
     Returns:
         One line about the excerpt.
@@ -173,9 +170,8 @@ def _is_excerpt(database: Path) -> bool:
     """Whether a database is an excerpt; raises DatabaseError if it is not of this version."""
     if not database.is_file():
         raise DatabaseError(f"{database} is not a file; name a database that traceql load made")
-    with closing(
-        opened_database(database, otherwise="name a database that traceql load made")
-    ) as con:
+    otherwise = "name a database that traceql load made"
+    with closing(opened_database(database, otherwise=otherwise)) as con:
         return excerpt_in(con) is not None
 
 
@@ -185,8 +181,7 @@ def _require_free(database: Path, target: Path) -> None:
         return
     if os.path.realpath(target) == os.path.realpath(database):
         raise TraceqlError(f"{target} is the database itself; name another file with -o")
-    log = resolved_target(target).with_name(f"{resolved_target(target).name}.wal")
-    if log.exists():
+    if Path(f"{resolved_target(target)}.wal").exists():
         raise TraceqlError(f"{target} is open in another program; close it, or name another file")
     with suppress(DatabaseError):
         if _is_excerpt(target):

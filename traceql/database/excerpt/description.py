@@ -18,9 +18,6 @@ _COUNTED = """
         CAST(COALESCE(SUM(dur), 0) AS BIGINT) AS all_kernel_ns
     FROM (SELECT dur, id IN (SELECT id FROM kept_kernel) AS kept FROM source.kernel)
 """
-_STEPS = """
-    SELECT (SELECT COUNT(*) FROM step) AS steps, (SELECT COUNT(*) FROM source.step) AS all_steps
-"""
 _WINDOWS = """
     SELECT
         MIN(ts) AS first_ts,
@@ -29,12 +26,13 @@ _WINDOWS = """
         (SELECT MAX(ns) FROM (SELECT SUM(dur) AS ns FROM excerpt_window GROUP BY rank)) AS ns
     FROM excerpt_window
 """
-_ITERATIONS = """
+_STEPS = """
     SELECT
+        (SELECT COUNT(*) FROM step) AS steps,
+        (SELECT COUNT(*) FROM source.step) AS all_steps,
         (SELECT COUNT(DISTINCT iteration) FROM aligned_step) AS iterations,
         (SELECT COUNT(DISTINCT iteration) FROM source.aligned_step) AS all_iterations
 """
-_OF_ALL = "SELECT * FROM source.excerpt"
 _TABLE = {
     "source": ("VARCHAR", "Name of the database of the whole run."),
     "options": ("VARCHAR", "Options of the command line that chose the excerpt."),
@@ -85,8 +83,7 @@ _LEDGER = f"""
         trace.rank,
         '{EXCERPT_TABLE}',
         COALESCE(kept.kernels, 0),
-        every.kernels,
-        NULL,
+        every.kernels, NULL,
         (SELECT text FROM {EXCERPT_TABLE})
     FROM source.trace
     LEFT JOIN (SELECT rank, COUNT(*) AS kernels FROM kernel GROUP BY rank) AS kept USING (rank)
@@ -131,11 +128,11 @@ def describe(
     of_excerpt: bool,
 ) -> str:
     """Writes the table excerpt and the ledger; returns one line about the excerpt."""
-    facts = _row(con, _COUNTED) | _row(con, _STEPS) | _row(con, _WINDOWS) | _row(con, _ITERATIONS)
+    facts = _row(con, _COUNTED) | _row(con, _STEPS) | _row(con, _WINDOWS)
     shown = facts | {"source": name, "options": selection.options}
     recorded = {"first_ts": extent.first_ts, "last_ts": extent.last_ts}
     if of_excerpt:
-        whole = _row(con, _OF_ALL)
+        whole = _row(con, "FROM source.excerpt")
         totals = ("source", "all_kernels", "all_kernel_ns", "all_steps")
         shown |= {key: whole[key] for key in totals}
         recorded = {key: whole[key] for key in recorded}
@@ -164,17 +161,15 @@ def _text(
 ) -> str:
     whole = format_seconds(recorded.last_ts - recorded.first_ts)
     span = f"{format_seconds(shown['first_ts'])} to {format_seconds(shown['last_ts'])} of {whole}"
+    what = span
     if selection.steps is not None:
         first, last = selection.steps
-        steps = f"step {first}" if first == last else f"steps {first} to {last}"
-        what = f"{steps}, {span}"
+        what = f"{f'step {first}' if first == last else f'steps {first} to {last}'}, {span}"
     elif selection.sample is not None:
         what = (
             f"one of {selection.sample} iterations of each phase, {shown['iterations']:,} of "
             f"{shown['all_iterations']:,}, {format_seconds(shown['ns'])} of {whole}"
         )
-    else:
-        what = span
     again = "an excerpt of " if of_excerpt else ""
     return (
         f"excerpt of {again}{shown['source']}: {what}: "

@@ -118,14 +118,12 @@ SELECTED = """
     CREATE TEMP TABLE kept_kernel AS SELECT id FROM ({begun_kernels});
     CREATE TEMP TABLE touched_step AS
     SELECT
-        step.step_id,
-        aligned_step.iteration,
+        step.step_id, aligned_step.iteration,
         step.from_ts >= excerpt_window.ts
         AND step.to_ts < excerpt_window.ts + excerpt_window.dur AS is_inside
     FROM (
         SELECT
-            step_id,
-            rank,
+            step_id, rank,
             LEAST(ts, gpu_ts) AS from_ts,
             GREATEST(ts + GREATEST(dur, 0), gpu_ts + gpu_dur) AS to_ts
         FROM source.step

@@ -1,9 +1,8 @@
 """Inserts the rows of traces and profiles into the database, on one time base."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -65,7 +64,6 @@ def read_profiles(
     Args:
         named: files that the user named: an unreadable one is an error, whereas a report beside
             traces is skipped.
-        loaded: SHA-256 of the files that are already in the database.
 
     Raises:
         TraceCorrupt: a file cannot be used.
@@ -133,9 +131,6 @@ def add_files(
 ) -> None:
     """Adds the rows of the files, with their ranks, on one time base with the rows before them.
 
-    Args:
-        runs: the run directory of each trace that is in one.
-
     Raises:
         RankConflict: two files claim one rank.
     """
@@ -143,13 +138,17 @@ def add_files(
     base_ns = _rebase(con, placed)
     first_slices = _first_ids(con, "slice", placed)
     first_tracks = _first_ids(con, "track", placed)
-    with _threads_shared_by(con, len(placed)), ThreadPoolExecutor() as pool:
+    # With more than one thread, an INSERT compresses most rows twice: by thread, then in order.
+    threads = _number(con, "SELECT current_setting('threads')")
+    con.execute(f"SET threads = {max(1, threads // max(1, len(placed)))}")
+    with ThreadPoolExecutor() as pool:
         job: Future[None] | None = None
         for one, slice_id, track_id in zip(placed, first_slices, first_tracks, strict=True):
             own = second_connection(con), one, base_ns, slice_id, track_id
             job = pool.submit(_insert, *own, after=job)
         if job:
             job.result()
+    con.execute(f"SET threads = {threads}")
     con.execute(_WORLD_SIZE)
 
 
@@ -160,20 +159,6 @@ def _first_ids(
     first = _next_id(con, table)
     counts = [one.file.rows(table) for one in placed]
     return [first + before for before in accumulate(counts, initial=0)][:-1]
-
-
-@contextmanager
-def _threads_shared_by(con: duckdb.DuckDBPyConnection, statements: int) -> Iterator[None]:
-    """Divides the threads of DuckDB between parallel statements.
-
-    With more than one thread, an INSERT compresses most rows twice: by thread, then in order.
-    """
-    before = _number(con, "SELECT current_setting('threads')")
-    con.execute(f"SET threads = {max(1, before // max(1, statements))}")
-    try:
-        yield
-    finally:
-        con.execute(f"SET threads = {before}")
 
 
 def _placed(
@@ -189,20 +174,20 @@ def _placed(
     taken = dict(con.execute("SELECT rank, path FROM trace").fetchall())
     found = ranks([(f.path, f.facts) for f in files], runs, taken)
     in_order = sorted(zip(files, found, strict=True), key=lambda pair: pair[1].rank)
-    extents = [_extent(file) for file, _ in in_order]
+    extents = []
+    for file, _ in in_order:
+        base = file.facts.base_time_ns
+        if any(ns + (base or 0) not in _INT64 for ns in (0, file.first_ts, file.last_ts)):
+            raise TraceCorrupt(
+                f"{file.path}: baseTimeNanoseconds {base} makes times exceed 64 bits"
+            )
+        extents.append(Extent(file.first_ts, file.last_ts, base))
     return [
         PlacedFile(file, rank, place, None if extent.is_empty else extent.first_ts + place.shift_ns)
         for (file, rank), extent, place in zip(
             in_order, extents, placements(extents, _loaded_extents(con)), strict=True
         )
     ]
-
-
-def _extent(file: FileRead) -> Extent:
-    base = file.facts.base_time_ns
-    if any(ns + (base or 0) not in _INT64 for ns in (0, file.first_ts, file.last_ts)):
-        raise TraceCorrupt(f"{file.path}: baseTimeNanoseconds {base} makes times exceed 64 bits")
-    return Extent(file.first_ts, file.last_ts, base)
 
 
 def _loaded_extents(con: duckdb.DuckDBPyConnection) -> list[tuple[Extent, int]]:
@@ -255,8 +240,6 @@ def _insert(
     """Inserts the rows of one rank in one transaction.
 
     Args:
-        first_id: of its slices.
-        first_track: the first id of its tracks.
         after: the insertion of the rank before it, whose rows come first in every table.
     """
     file, rank, shift = placed.file, placed.rank, placed.placement

@@ -96,7 +96,6 @@ def open_draft(draft: Path, *, budget_bytes: int) -> Iterator[duckdb.DuckDBPyCon
 
     Args:
         draft: a copy of a database, or a file that does not exist yet.
-        budget_bytes: how much memory the whole command may use.
     """
     # An incomplete draft is deleted, so it needs no log for recovery.
     options = f"RECOVERY_MODE no_wal_writes, ROW_GROUP_SIZE {_ROW_GROUP}"
@@ -154,8 +153,6 @@ def add_tables(
     Another process that does the same waits, and then finds the tables in the file.
 
     Args:
-        load_id: the expected load of the database (traceql_database.load_id).
-        done: called with the number of tables made so far, and of all.
         shown: the name of the database in messages.
 
     Raises:

@@ -48,9 +48,6 @@ def write_model_config(
 ) -> None:
     """Fills `model_config` from the given file, or else from run.json or config.json.
 
-    Args:
-        runs: the run directory of each trace that is in one.
-
     Raises:
         ModelConfigInvalid: the given file cannot be read or does not describe a model.
     """
@@ -59,19 +56,12 @@ def write_model_config(
         return
     path, (config, document) = found
     families = [g.name for g in layer_families() if config.model_type in g.model_types]
+    # NaN and Infinity become null: JSON does not have them.
+    plain = json.loads(json.dumps(document), parse_constant=lambda _: None)
+    sizes = [config.model_type, config.num_hidden_layers, config.hidden_size]
+    row = [*sizes, families, path_text(path), json.dumps(plain)]
     con.execute("DELETE FROM model_config")
-    con.execute(
-        "INSERT INTO model_config VALUES (?, ?, ?, ?, ?, ?)",
-        [
-            config.model_type,
-            config.num_hidden_layers,
-            config.hidden_size,
-            families,
-            path_text(path),
-            # NaN and Infinity become null: JSON does not have them.
-            json.dumps(json.loads(json.dumps(document), parse_constant=lambda _: None)),
-        ],
-    )
+    con.execute("INSERT INTO model_config VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
 def described_model(document: Any) -> _Described | None:
@@ -279,10 +269,8 @@ def add_peak_file(
     peaks: PeaksDocument,
 ) -> None:
     """Adds measured ceilings to `peak_file`."""
-    con.execute(
-        "INSERT INTO peak_file VALUES (?, ?, ?, ?)",
-        [path_text(path.absolute()), run, peaks.device_name, document.text],
-    )
+    row = [path_text(path.absolute()), run, peaks.device_name, document.text]
+    con.execute("INSERT INTO peak_file VALUES (?, ?, ?, ?)", row)
 
 
 def _rows_of_file(con: duckdb.DuckDBPyConnection, path: Path, found: str) -> list[PeakRow]:

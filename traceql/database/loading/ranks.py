@@ -70,7 +70,6 @@ def ranks(
     """The rank of each file.
 
     Args:
-        files: the path of each trace, and the facts in it.
         runs: the run directory of each trace that is in one.
         taken: the ranks that are already in the database, with the paths of their files.
 
@@ -180,7 +179,6 @@ def placements(extents: Sequence[Extent], placed: Sequence[PlacedExtent] = ()) -
     rank.
 
     Args:
-        extents: the extents of the files to place.
         placed: the extents of files that were placed before, the reference rank first.
     """
     clocks: list[_Clock] = []

@@ -106,12 +106,6 @@ def read_files(
         named: files that the user named; it is an error if one of them is not a trace, whereas
             other files are skipped.
         loaded: SHA-256 of the files that are already in the database, which are not read again.
-        prefetched: the recordings of files that have been read before.
-        trace_processor: a native trace_processor_shell to use instead of the bundled one.
-        mode: how to read JSON traces.
-        memory_bytes: the memory of all processes together.
-        jobs: the number of parallel processes; None for one per processor.
-        done: called with the number of files that have been read.
         meanwhile: called once while other processes read.
 
     Raises:
@@ -276,34 +270,20 @@ _NONCE = "prefetched"
 
 
 def prefetch(
-    file: Path,
-    folder: Path,
-    *,
-    trace_processor: Path | None,
-    memory_bytes: int,
-    processes: int,
+    file: Path, folder: Path, *, trace_processor: Path | None, memory_bytes: int, processes: int
 ) -> None:
     """Reads a file before a load, atomically, into a folder for all files of the load.
 
     Args:
         file: as `traceql.database.loading.discovery` names it.
-        trace_processor: a native trace_processor_shell to use instead of the bundled one.
-        memory_bytes: the approximate memory to use.
-        processes: the number of processes that may read the file.
 
     Raises:
         TraceqlError: the file cannot be read.
     """
     draft = folder / f"draft-{token_hex(8)}"
-    request = Request(
-        str(file),
-        str(draft),
-        _NONCE,
-        trace_processor=str(trace_processor) if trace_processor else None,
-        memory_bytes=memory_bytes,
-        processes=processes,
-    )
-    Workers().read(request)
+    request = Request(str(file), str(draft), _NONCE, memory_bytes=memory_bytes, processes=processes)
+    native = str(trace_processor) if trace_processor else None
+    Workers().read(request._replace(trace_processor=native))
     with suppress(OSError):  # another process has read it in the meantime
         draft.rename(_prefetched_path(file, folder))
 

@@ -1,9 +1,9 @@
 """Run directories: the schema of run.json, metrics.json and steps.jsonl, and ranks of traces."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -235,17 +235,11 @@ class RunDirectory:
         Args:
             process: the id of the rank's process, which distinguishes the ranks of one file.
         """
-        entries = self._by_trace.get(f"traces/{trace.name}", [])
+        name = f"traces/{trace.name}"
+        entries = [entry for entry in self.entries.ranks or () if entry.trace == name]
         if len(entries) == 1 and None in (process, entries[0].pid):
             return entries[0]
         return next((entry for entry in entries if entry.pid == process), None)
-
-    @cached_property
-    def _by_trace(self) -> Mapping[str | None, list[RankEntry]]:
-        found: dict[str | None, list[RankEntry]] = {}
-        for entry in self.entries.ranks or ():
-            found.setdefault(entry.trace, []).append(entry)
-        return found
 
 
 def run_directories(traces: Iterable[Path]) -> dict[Path, RunDirectory]:
@@ -270,7 +264,8 @@ def _run_directory(folder: Path) -> RunDirectory | None:
         if not isinstance(document.value, dict) or "schema_version" not in document.value:
             return None
         entries = checked(document.value, RankEntries)
-        _require_unique(entries.ranks or [])
+        for twice in _duplicates(entries.ranks or []):
+            raise Unusable(f"two entries of $.ranks {twice}")
     except (OSError, Unusable) as error:
         raise TraceCorrupt(
             f"cannot read {file}: {error}; correct it, or move it away to load only the traces"
@@ -280,13 +275,11 @@ def _run_directory(folder: Path) -> RunDirectory | None:
     return RunDirectory(folder, document, entries)
 
 
-def _require_unique(entries: Sequence[RankEntry]) -> None:
-    ranks = [entry.rank for entry in entries]
-    files = [(entry.trace, entry.pid) for entry in entries if entry.trace is not None]
-    if len(set(ranks)) < len(ranks):
-        twice = next(rank for rank in ranks if ranks.count(rank) > 1)
-        raise Unusable(f"two entries of $.ranks are rank {twice}")
-    if len(set(files)) < len(files):
-        trace, pid = next(file for file in files if files.count(file) > 1)
-        of_process = "" if pid is None else f" and the process {pid}"
-        raise Unusable(f"two entries of $.ranks have the trace {trace}{of_process}")
+def _duplicates(entries: Sequence[RankEntry]) -> Iterator[str]:
+    """What two entries have in common that must be unique."""
+    ranks = Counter(entry.rank for entry in entries)
+    yield from (f"are rank {rank}" for rank, count in ranks.items() if count > 1)
+    files = Counter((entry.trace, entry.pid) for entry in entries if entry.trace is not None)
+    for (trace, pid), count in files.items():
+        if count > 1:
+            yield f"have the trace {trace}" + ("" if pid is None else f" and the process {pid}")

@@ -207,15 +207,14 @@ def _metrics(file: Path) -> tuple[str | None, list[_Check]]:
     """The text of metrics.json, None if it is missing or not JSON."""
     if not file.exists():
         return None, []
+    text = None
     try:
         document = json_document(file)
-    except Unusable as error:
-        return None, [_not_loaded(file.name, error)]
-    try:
+        text = document.text
         checked(document.value, Metrics)
     except Unusable as error:
-        return document.text, [_partly_unknown(file.name, error)]
-    return document.text, []
+        return text, [(_partly_unknown if text else _not_loaded)(file.name, error)]
+    return text, []
 
 
 def _partly_unknown(file: str, error: Unusable) -> _Check:
@@ -261,10 +260,8 @@ def _write_checks(
     con: duckdb.DuckDBPyConnection, run: RunDirectory, checks: Iterable[_Check]
 ) -> None:
     """Replaces the entries about a run, which belong to its first rank."""
-    ranks = con.execute(
-        "SELECT rank FROM trace WHERE starts_with(path, ? || '/') ORDER BY rank", [str(run.path)]
-    ).fetchall()
-    numbers = [rank for (rank,) in ranks]
+    of_run = "SELECT rank FROM trace WHERE starts_with(path, ? || '/') ORDER BY rank"
+    numbers = [rank for (rank,) in con.execute(of_run, [str(run.path)]).fetchall()]
     con.execute(
         "DELETE FROM load_check WHERE list_contains(?, rank) AND list_contains(?, check_name)",
         [numbers, [_COMPLETE, RUN, METRICS, STEPS, TELEMETRY, PEAKS]],

@@ -64,9 +64,8 @@ class Advice:
     @property
     def measured_error_pct(self) -> float | None:
         """The largest of the errors that count for the best layout; None if none is known."""
-        if self.check is None:
-            return None
-        return self.check.errors(self.goal.limits).worst_pct(self.candidates[0].layout)
+        errors = self.check and self.check.errors(self.goal.limits)
+        return errors.worst_pct(self.candidates[0].layout) if errors else None
 
     @property
     def measured(self) -> Sequence[MeasuredPoint]:

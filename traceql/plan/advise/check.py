@@ -83,11 +83,7 @@ class MeasuredPoint:
 
 @dataclass(frozen=True)
 class Results:
-    """The points of an experiment.
-
-    Attributes:
-        name: its path.
-    """
+    """The points of an experiment; its name is its path."""
 
     name: str
     points: Sequence[MeasuredPoint]
@@ -147,13 +143,11 @@ def only_gpu(results: Results) -> str:
 
 def _require_subject(results: Results, model: Model, gpu: str) -> None:
     """Raises TraceqlError if no point is of this model, or none of this GPU."""
-    models, gpus = results.models, results.gpus
-    if not any(is_named(model, name) for name in models):
-        measured, wanted = models, model.name
-    elif gpus and gpu not in gpus:
-        measured, wanted = gpus, gpu
-    else:
-        return
+    measured, wanted = results.models, model.name
+    if any(is_named(model, name) for name in measured):
+        measured, wanted = results.gpus, gpu
+        if not measured or gpu in measured:
+            return
     raise TraceqlError(
         f"{results.name} has results of {', '.join(measured)}, not of {wanted}; omit --results, or "
         "choose what was measured"

@@ -253,11 +253,7 @@ class Memory:
 def memory(
     model: Model, layout: Layout, *, gpu_bytes: float, utilization: float, request_tokens: int
 ) -> Memory:
-    """The memory of a layout on GPUs of which vLLM may use this share.
-
-    Args:
-        request_tokens: tokens of a request at its end.
-    """
+    """The memory of a layout on GPUs of which vLLM may use this share."""
     stages = _stage_bytes(model, layout)
     usable = max(gpu_bytes * utilization - RESERVED_BYTES, 0.0)
     heaviest = max(weights for weights, _ in stages)

@@ -158,12 +158,9 @@ def series_of(points: Iterable[Point]) -> dict[tuple[str, int], Series]:
 def _full_name(gpu: str, names: list[str]) -> str:
     """The listed name that ends with the given one, else the first that contains it."""
     name = gpu.lower()
-    for matches in (
-        [n for n in names if n.lower() == name or n.lower().endswith(f" {name}")],
-        [n for n in names if name in n.lower()],
-    ):
-        if matches:
-            return matches[0]
+    ending = [n for n in names if n.lower() == name or n.lower().endswith(f" {name}")]
+    if matches := ending or [n for n in names if name in n.lower()]:
+        return matches[0]
     short = {n.split(" ", 1)[-1].lower(): n for n in names}
     hint = suggestion(name, short) or "add its peaks with --peaks"
     raise UnknownGpu(f"no peaks of a GPU '{gpu}'; {hint}")

@@ -265,17 +265,11 @@ class Predictor:
         lifetime_ns = prompt.ns + answered * tpot_ns
         served = per_replica * layout.dp
         return Prediction(
-            layout=layout,
-            requests=served,
-            step=step,
-            prompt=prompt,
-            step_ns=step_ns,
-            ttft_ns=prompt.ns,
-            tpot_ns=tpot_ns,
+            layout, served, step, prompt, step_ns, ttft_ns=prompt.ns, tpot_ns=tpot_ns,
             tokens_per_s=served * self.requests.output_tokens / lifetime_ns * 1e9,
             spread=spread_of(self.evidence, layout, step, self.errors),
             has_recorded_prompts=is_recorded,
-        )
+        )  # fmt: skip
 
     def prompts(self, layout: Layout, number: int) -> tuple[StepTime, bool]:
         """The step that processes whole prompts, and whether it comes from the recording."""
@@ -303,9 +297,6 @@ def batch_times(
     Prompts are processed in the order of their requests, as many in a step as fit. A request has
     its first token after the step of its own prompt; the steps of later prompts are in its time
     between tokens.
-
-    Args:
-        step_tokens: tokens of prompts that a step can process.
     """
     found = predictor.predicted(layout, per_replica)
     if found is None:

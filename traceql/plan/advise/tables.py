@@ -72,15 +72,10 @@ def _layout_row(advice: Advice, candidate: Candidate) -> dict[str, object]:
     if found is None:
         return row
     low, high = found.spread.low, found.spread.high
-    row |= {
-        "requests": found.requests,
-        "step_ns": found.step_ns,
-        "ttft_ns": found.ttft_ns,
-        "tpot_ns": found.tpot_ns,
+    names = ("requests", "step_ns", "ttft_ns", "tpot_ns", "tokens_per_s", "tokens_per_s_per_gpu")
+    row |= {name: getattr(found, name) for name in names} | {
         "tpot_low_ns": found.tpot_ns * low,
         "tpot_high_ns": found.tpot_ns * high,
-        "tokens_per_s": found.tokens_per_s,
-        "tokens_per_s_per_gpu": found.tokens_per_s_per_gpu,
         "tokens_per_s_low": found.tokens_per_s / high,
         "tokens_per_s_high": found.tokens_per_s / low,
         "uncertainty": found.spread.text,

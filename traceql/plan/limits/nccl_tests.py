@@ -99,14 +99,10 @@ def peaks(report: Report, file: str) -> PeaksDocument:
     version = code and f"NCCL {code // 10000}.{code // 100 % 100}.{code % 100}"
     source = Source(program=PROGRAM, file=file, version=version or None, started=report.start_time)
     return PeaksDocument(
-        schema_version=SCHEMA_VERSION,
+        schema_version=SCHEMA_VERSION, measured=report.start_time or "", sources=[source],
         device_name=report.config.devices[0].device_info.strip(),
-        measured=report.start_time or "",
-        memory=[],
-        products=[],
-        collectives=rows,
-        sources=[source],
-    )
+        memory=[], products=[], collectives=rows,
+    )  # fmt: skip
 
 
 def _op(report: Report) -> _Op:

@@ -95,16 +95,11 @@ def peaks(report: Report, file: str, *, buffer_mib: int) -> tuple[PeaksDocument,
     if not (copies or memory or host):
         reason = f": {body.error}" if body.error else ""
         raise Unusable(f"no copy in it was measured{reason}; run device_to_device_memcpy_read_ce")
+    source = Source(program=PROGRAM, file=file, version=body.version)
     document = PeaksDocument(
-        schema_version=SCHEMA_VERSION,
-        device_name=device_name,
-        measured="",
-        memory=memory,
-        products=[],
-        collectives=copies,
-        host_copies=host,
-        sources=[Source(program=PROGRAM, file=file, version=body.version)],
-    )
+        schema_version=SCHEMA_VERSION, device_name=device_name, measured="", sources=[source],
+        memory=memory, products=[], collectives=copies, host_copies=host,
+    )  # fmt: skip
     return document, left_out
 
 

@@ -20,10 +20,6 @@ def import_peaks(
 ) -> tuple[dict[str, Any], list[str]]:
     """A peaks.json with the rows of all files, and all of at most one peaks.json among them.
 
-    Args:
-        buffer_mib: the --bufferSize of nvbandwidth, which its files do not contain.
-        now: the time of the measurement if there is no peaks.json.
-
     Returns:
         The document, and for each file the tests that have no place in it.
 
@@ -59,8 +55,9 @@ def import_peaks(
     }
     document = {**(base or empty), "schema_version": SCHEMA_VERSION}
     for key in ("memory", "collectives", "host_copies", "sources"):
-        rows = (row for one in imported for row in getattr(one, key))
-        document[key] = [*document.get(key, []), *map(_known_fields, rows)]
+        rows = (msgspec.structs.asdict(row) for one in imported for row in getattr(one, key))
+        known = ({name: each for name, each in row.items() if each is not None} for row in rows)
+        document[key] = [*document.get(key, []), *known]
     return document, left_out
 
 
@@ -87,7 +84,3 @@ def _read(path: Path, buffer_mib: int) -> tuple[PeaksDocument, Sequence[str]] | 
     except Unusable as error:
         raise PeaksInvalid(f"cannot import {path}: {error}") from None
     return value
-
-
-def _known_fields(row: msgspec.Struct) -> dict[str, Any]:
-    return {name: value for name, value in msgspec.structs.asdict(row).items() if value is not None}

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from traceql.analysis.peaks.rows import SHIPPED, PeakRow, peak_rows
-from traceql.database.loading.inputs import PeaksDocument, Product
+from traceql.database.loading.inputs import Collective, HostCopy, Memory, PeaksDocument, Product
 from traceql.plan.limits.collective_time import COPIES, Series, collective_series
 from traceql.util.files import read_text
 
@@ -48,11 +48,7 @@ def _product_row(rows: Sequence[Product], stated: PeakRow | None) -> dict[str, A
     clocks = {one.load or "sustained": one.sm_clock_mhz for one in rows}
     weights = first.k * first.n * _BYTES[first.dtype]
     return {
-        "dtype": first.dtype,
-        "role": first.role,
-        "m": first.m,
-        "k": first.k,
-        "n": first.n,
+        **{name: getattr(first, name) for name in ("dtype", "role", "m", "k", "n")},
         "burst_tflops": tflops.get("burst"),
         "sustained_tflops": tflops.get("sustained"),
         "data_sheet_pct": _percent(max(tflops.values()), stated.tflops if stated else None),
@@ -66,19 +62,21 @@ def _product_row(rows: Sequence[Product], stated: PeakRow | None) -> dict[str, A
 def memory(peaks: PeaksDocument) -> Rows:
     """A row for each measurement of the GPU's memory; bytes are read and written ones."""
     stated = next((row.hbm_gbps for row in data_sheet(peaks.device_name).values()), None)
-    return [
-        {
-            "op": one.op,
-            "gpu": one.gpu,
-            "source": one.source,
-            "bytes": one.bytes,
-            "ns": (ns := one.fastest_ns or one.ns),
-            "bandwidth_gbps": one.bytes / ns,
-            "data_sheet_pct": _percent(one.bytes / ns, stated),
-            "sm_clock_mhz": one.sm_clock_mhz,
-        }
-        for one in sorted(peaks.memory, key=lambda one: (one.op, one.bytes))
-    ]
+    found = []
+    for one in sorted(peaks.memory, key=lambda one: (one.op, one.bytes)):
+        row = _row(one, "op", "gpu", "source", ns=one.fastest_ns or one.ns)
+        stated_pct = _percent(row["bandwidth_gbps"], stated)
+        found.append(row | {"data_sheet_pct": stated_pct, "sm_clock_mhz": one.sm_clock_mhz})
+    return found
+
+
+def _row(
+    one: Memory | Collective | HostCopy, *names: str, ns: float | None = None
+) -> dict[str, Any]:
+    """The named values of a measurement, and its bandwidth."""
+    ns = ns or one.ns
+    rate = {"bytes": one.bytes, "ns": ns, "bandwidth_gbps": one.bytes / ns}
+    return {name: getattr(one, name) for name in names} | rate
 
 
 def _percent(value: float, whole: float | None) -> float | None:
@@ -87,20 +85,11 @@ def _percent(value: float, whole: float | None) -> float | None:
 
 def copies(peaks: PeaksDocument) -> Rows:
     """A row for each copy from one GPU to another; bytes and GB/s are of one direction."""
+    first_two = {"from_gpu": 0, "to_gpu": 1}  # measured by version 1 of the file, without names
     return [
-        {
-            "op": one.op,
-            "algorithm": one.algorithm,
-            "source": one.source,
-            # Version 1 of the file measured the first two GPUs and did not name them.
-            "from_gpu": one.from_gpu if is_named else 0,
-            "to_gpu": one.to_gpu if is_named else 1,
-            "bytes": one.bytes,
-            "ns": one.ns,
-            "bandwidth_gbps": one.bytes / one.ns,
-        }
+        _row(one, "op", "algorithm", "source", "from_gpu", "to_gpu")
+        | (first_two if None in (one.from_gpu, one.to_gpu) else {})
         for one in peaks.collectives
-        for is_named in (None not in (one.from_gpu, one.to_gpu),)
         if one.op in COPIES
     ]
 
@@ -130,18 +119,7 @@ def copy_matrices(peaks: PeaksDocument) -> dict[str, Rows]:
 
 def host_copies(peaks: PeaksDocument) -> Rows:
     """A row for each copy between the host and a GPU; bytes and GB/s are of one direction."""
-    return [
-        {
-            "op": one.op,
-            "gpu": one.gpu,
-            "algorithm": one.algorithm,
-            "source": one.source,
-            "bytes": one.bytes,
-            "ns": one.ns,
-            "bandwidth_gbps": one.bytes / one.ns,
-        }
-        for one in peaks.host_copies
-    ]
+    return [_row(one, "op", "gpu", "algorithm", "source") for one in peaks.host_copies]
 
 
 def collectives(peaks: PeaksDocument) -> Rows:

@@ -42,7 +42,6 @@ class Databases:
 
     Args:
         paths: databases, and folders whose databases (*.duckdb) are listed anew at each call.
-        queries: folders with the user's own queries.
 
     Raises:
         DatabaseError: there is nothing at a path.
@@ -103,9 +102,6 @@ class Databases:
         why = "several databases: name one" if name is None else f"no database '{name}'"
         more = ", ..." if len(files) > _MAX_LISTED else ""
         raise DatabaseError(f"{why} of {', '.join(list(files)[:_MAX_LISTED])}{more}")
-
-
-# --- the tools -----------------------------------------------------------------------------------
 
 
 def databases(runs: Databases, _arguments: Arguments) -> list[dict[str, Any]]:
@@ -223,9 +219,6 @@ def definitions(_runs: Databases, arguments: Arguments) -> Any:
     near = [heading for heading, text in sections.items() if word in text.casefold()]
     hint = f"it is in: {', '.join(near)}" if near else f"there are: {', '.join(sections)}"
     raise TraceqlError(f"no section '{name}'; {hint}")
-
-
-# -------------------------------------------------------------------------------------------------
 
 
 def all_definitions() -> str:

@@ -49,9 +49,6 @@ class TrackTree:
         """Adds a track and returns its number; with a unit, it is a track of counter samples.
 
         A viewer shows tracks with the same name and parent as one track with several lanes.
-
-        Args:
-            position: among the tracks with the same parent.
         """
         self._count += 1
         counter = None if unit is None else CounterDescriptor(unit_name=unit)
@@ -73,11 +70,7 @@ class TrackTree:
 
 
 class RankGroups:
-    """Adds the tracks of one run to the tree.
-
-    Args:
-        groups: the name and the position of the group of each rank.
-    """
+    """Adds the tracks of one run to the tree."""
 
     def __init__(self, tree: TrackTree, groups: Mapping[int, tuple[str, int]]) -> None:
         self._tree = tree

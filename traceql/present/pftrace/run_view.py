@@ -111,9 +111,7 @@ _FIRST_KERNEL = "SELECT MIN(ts) AS ts FROM kernel WHERE rank = $rank"
 _TIMED = """
     WITH timed AS (
         SELECT
-            step.step_id,
-            step.rank,
-            step.name,
+            step.step_id, step.rank, step.name,
             COALESCE(step.phase, '') AS phase,
             COALESCE(step_tokens.executed_tokens, step_tokens.tokens) AS tokens,
             step.gpu_ts AS ts,

@@ -102,25 +102,23 @@ def answers(database: Database) -> Iterator[Answer]:
                     yield Answer(adapted, figure, database.queries[name], result)
 
 
-# --- width and columns ---------------------------------------------------------------------------
-
-
 def wide_figures(answers: Sequence[Answer]) -> set[str]:
     """The names of the figures that take the whole width.
 
     Figures of half the width stand side by side, so the last of an odd number is wide as well.
     """
+
+    def takes_all(answer: Answer) -> bool:
+        if answer.chart and answer.chart.kind in _WIDE_CHARTS:
+            return True
+        is_open = answer.chart is None or answer.figure.unfolded
+        return is_open and _width(answer.result) > _HALF
+
     wide = set()
-    for is_wide, group in groupby(answers, _is_wide):
+    for is_wide, group in groupby(answers, takes_all):
         names = [answer.name for answer in group]
         wide.update(names if is_wide else names[len(names) // 2 * 2 :])
     return wide
-
-
-def _is_wide(answer: Answer) -> bool:
-    if answer.chart and answer.chart.kind in _WIDE_CHARTS:
-        return True
-    return (answer.chart is None or answer.figure.unfolded) and _width(answer.result) > _HALF
 
 
 def _width(result: Result) -> float:
@@ -147,9 +145,6 @@ def ordered_columns(answer: Answer) -> list[str]:
 def _channels(chart: Chart, *names: str) -> list[str]:
     """The columns of these channels."""
     return [column for name in names for column in chart.channels.get(name, "").split(",")]
-
-
-# --- phases --------------------------------------------------------------------------------------
 
 
 def selectable_phases(database: Database) -> list[str]:

@@ -42,7 +42,6 @@ def inline(svg: bytes, name: str, description: str) -> bytes:
 
     Args:
         name: prefix of all ids in the picture, unique on the page.
-        description: for screen readers.
     """
     picture = ElementTree.fromstring(svg)
     for group in picture.iter():
@@ -119,9 +118,7 @@ class PageCharts:
         """Begins to draw, if there is a chart; the returned function waits for it.
 
         Args:
-            result: the rows to draw, all or some of the answer's.
             name: prefix of all ids in the pictures, unique on the page.
-            wide: whether the figure may take the whole width of the page.
         """
         chart = answer.chart
         try:

@@ -48,15 +48,11 @@ def history_page(history: History, title: str) -> str:
     return html_page(
         f"History of {title}",
         history.span,
-        {_anchor(number): name for number, name in enumerate(history.titles)},
+        {f"series-{number}": name for number, name in enumerate(history.titles)},
         f'<section>{_changes(history)}<div class="figures">{figures}</div>{skipped}</section>',
         parts="Series",
         footer=_FOOTER,
     )
-
-
-def _anchor(series: int) -> str:
-    return f"series-{series}"
 
 
 def _changes(history: History) -> str:
@@ -85,7 +81,7 @@ def _figure(history: History, number: int, drawing: Drawing) -> str:
     table = scrolled(html_table(rows.select(list(SHOWN)).arrow(), texts=_MEANING), title)
     points = f"{len(rows):,} point{'' if len(rows) == 1 else 's'}"
     return (
-        f'<figure id="{_anchor(number)}" data-wide data-chart="history">'
+        f'<figure id="series-{number}" data-wide data-chart="history">'
         f'<figcaption><h3>{escape(title)}</h3></figcaption><p class="question">{escape(text)}</p>'
         f'<div class="view">{_pictures(rows, number, title, drawing).html}'
         f"{folded(table, points)}</div></figure>"
@@ -99,7 +95,7 @@ def _pictures(rows: Result, number: int, title: str, drawing: Drawing) -> Pictur
     table = table.set_column(place, "note", pa.repeat("", len(table)))
     drawn = {}
     for size, width in WIDTHS.items():
-        adapted = partial(inline, name=f"{_anchor(number)}-{size}", description=description)
+        adapted = partial(inline, name=f"series-{number}-{size}", description=description)
         try:
             picture = drawing.draw(Order(table, rows.declared_chart, width, adapted=adapted))
         except TraceqlError as error:

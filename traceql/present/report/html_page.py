@@ -54,11 +54,7 @@ def html_page(
     """The page; all texts but `body` and `filters`, which are HTML, are escaped.
 
     Args:
-        links: titles of the parts of the page, by the identifiers of their elements.
-        parts: the name of the list of links, for screen readers.
-        filters: the form that selects rows.
         part: the part of the run that the numbers are of; empty for the whole.
-        footer: a note on all numbers of the page.
     """
     sheet = (_FOLDER / "page.css").read_text(encoding="utf-8")
     dark = f"@media screen and (prefers-color-scheme: dark){{:root{{{variables(dark=True)}}}}}"

@@ -33,9 +33,6 @@ from traceql.util.resources import __version__
 _COMMON_FOLDERS = ("traces", "ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output")
 
 
-# --- the page ------------------------------------------------------------------------------------
-
-
 def page(database: Database) -> str:
     """The HTML with styles, pictures and the script that sorts and filters rows inside."""
     phases = selectable_phases(database)
@@ -117,12 +114,7 @@ def _figure(pending: PendingFigure, found: list[Answer], database: Database) -> 
 
 
 def findings(answer: Answer, database: str, figures: Mapping[str, Answer]) -> str:
-    """Each finding as a sentence, with advice, and links to its evidence.
-
-    Args:
-        database: quoted for a shell, with options of an excerpt.
-        figures: the first figure of each query of the page.
-    """
+    """Each finding as a sentence, with advice, and links to its evidence."""
     items = (
         f'<li class="{escape(row["severity"])}"><b>{escape(row["finding"])}</b>'
         f'<p><span class="severity">{escape(row["severity"])}</span> {escape(row["advice"])}</p>'
@@ -154,9 +146,6 @@ def _evidence(row: Mapping[str, Any], database: str, figures: Mapping[str, Answe
         command = f"traceql ui {database} --finding {row['rank_order']}"
         places.append(("trace", f"<code>{escape(command)}</code>"))
     return f'<dl class="places">{"".join(f"<dt>{a}</dt><dd>{b}</dd>" for a, b in places)}</dl>'
-
-
-# --- for programs --------------------------------------------------------------------------------
 
 
 def write_json(database: Database, path: Path) -> None:

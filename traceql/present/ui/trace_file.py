@@ -33,9 +33,6 @@ def raw_file(database: Database, rank: int | None) -> Iterator[tuple[Path, int]]
 def trace_file(database: Database, rank: int | None = None) -> tuple[Path, int]:
     """A rank's trace file, and what to add to `ts` to get the times in the file, ns.
 
-    Args:
-        rank: the lowest by default.
-
     Raises:
         TraceNotFound: no such rank, or its file was moved or changed after it was loaded.
     """

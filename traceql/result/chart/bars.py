@@ -54,14 +54,11 @@ def bar(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     colour = group or channels.get("color")
     data = _largest(readable(data, colour), x, y)
     rows = None if group else _longest_first(data, x, y)
-    encoding: dict[str, Any] = {
-        "x": across(x, title, width),
-        "y": row_axis(data, y, width, rows),
-    }
+    axes = {"x": across(x, title, width), "y": row_axis(data, y, width, rows)}
+    encoding: dict[str, Any] = axes
     if group:
-        encoding |= {
-            "yOffset": alt.YOffset(field=field_of(group), type="nominal", sort=order or "ascending")
-        }
+        sort = order or "ascending"
+        encoding["yOffset"] = alt.YOffset(field=field_of(group), type="nominal", sort=sort)
     names = {name: axis_title(name) for name in (y, colour) if name} | {x: title}
     encoding |= coloured(data, colour, beside_labels(data, y, width), order) | hover(names)
     if colour == y:
@@ -83,10 +80,8 @@ def stacked(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
         value, part, order = columns[0], channels["color"], None
     data[value] = data[value].clip(lower=0)  # a negative value cannot be stacked
     data = _largest(readable(data, part), value, y)
-    encoding: dict[str, Any] = {
-        "x": across(value, title, width),
-        "y": row_axis(data, y, width, rows),
-    }
+    axes = {"x": across(value, title, width), "y": row_axis(data, y, width, rows)}
+    encoding: dict[str, Any] = axes
     encoding |= coloured(data, part, beside_labels(data, y, width), order)
     if order:
         place = {name: number for number, name in enumerate(order)}
@@ -194,11 +189,7 @@ def _panel(data: pd.DataFrame, columns: list[str], plot: _Plot, name: str) -> al
     bars = chart_of(own).mark_bar(stroke=PAPER, strokeWidth=0.5).encode(**encoding)
     zero = chart_of(shown[[plot.y]].head(1)).mark_rule(color=QUIET).encode(x=alt.datum(0))
     texts = chart_of(ends).mark_text(align="left", dx=5, color=INK, fontSize=11)
-    texts = texts.encode(
-        x="high:Q",
-        y=rows,
-        text="label:N",
-    )
+    texts = texts.encode(x="high:Q", y=rows, text="label:N")
     layers = [bars, zero, texts]
     if (ends["low"] < 0).any():  # of the other rows, the end of the bar is the total
         ticks = chart_of(ends[ends["low"] < 0]).mark_tick(color=INK, thickness=2, size=_TICK)

@@ -50,7 +50,6 @@ def drawn(table: pa.Table, chart: Chart, *, width: int, tagged: bool = False) ->
 
     Args:
         width: of the whole picture with axes and labels, pixels.
-        tagged: whether the marks of one rank or phase say so in their `aria-label`.
 
     Raises:
         QueryInvalid: no such kind of chart, or nothing to draw.

@@ -171,10 +171,8 @@ def _quantity(column: str, title: str, length: int, *, log: bool = False) -> dic
 
 def up_to(axis: alt.Axis, greatest: float) -> alt.Axis:
     """The axis with ticks up to a value, beyond which there are texts instead."""
-    axis["gridOpacity"] = {
-        "condition": {"test": f"datum.value <= {greatest}", "value": 0.7},
-        "value": 0,
-    }
+    grid = {"test": f"datum.value <= {greatest}", "value": 0.7}
+    axis["gridOpacity"] = {"condition": grid, "value": 0}
     axis["labelExpr"] = f"datum.value <= {greatest} ? datum.label : ''"
     return axis
 
@@ -277,9 +275,6 @@ def beside(bars: pd.DataFrame, area: Area) -> pd.DataFrame:
     """The bars with a place for each label: where, on which side of that, and in which color.
 
     It is right of the bar, or left of it, or else in it.
-
-    Args:
-        bars: columns start, end and label.
     """
     low, high = bars[["start", "end"]].min(axis=1), bars[["start", "end"]].max(axis=1)
     pixel = (area.high - area.low) / area.pixels
@@ -294,15 +289,10 @@ def beside(bars: pd.DataFrame, area: Area) -> pd.DataFrame:
 
 def label_marks(base: alt.Chart) -> alt.Chart:
     """The labels of the bars of a chart, where `beside` has placed them."""
-    marks: alt.Chart = base.mark_text(
-        align={"expr": "datum.align"},
-        dx={"expr": f"datum.align === 'left' ? {MARGIN} : -{MARGIN}"},
-        fontSize=LABEL_SIZE,
-    ).encode(
-        x="at:Q",
-        text="label:N",
-        color=alt.Color(field="ink", type="nominal", scale=None),
-    )
+    dx = {"expr": f"datum.align === 'left' ? {MARGIN} : -{MARGIN}"}
+    texts = base.mark_text(align={"expr": "datum.align"}, dx=dx, fontSize=LABEL_SIZE)
+    ink = alt.Color(field="ink", type="nominal", scale=None)
+    marks: alt.Chart = texts.encode(x="at:Q", text="label:N", color=ink)
     return marks
 
 

@@ -70,11 +70,8 @@ def _look(points: pd.DataFrame, width: int) -> dict[str, Any]:
     legend = look["color"]["legend"]
     legend["symbolType"], legend["symbolOpacity"] = "circle", 1
     seen = [kind for kind in _MARKS if kind in set(points["front"])]
-    shared: dict[str, Any] = {
-        "field": "front",
-        "type": "nominal",
-        "legend": alt.Legend(title=None, symbolFillColor=QUIET, symbolStrokeWidth=0),
-    }
+    plain = alt.Legend(title=None, symbolFillColor=QUIET, symbolStrokeWidth=0)
+    shared: dict[str, Any] = {"field": "front", "type": "nominal", "legend": plain}
     shapes, opacities = ([_MARKS[kind][place] for kind in seen] for place in (0, 1))
     look["shape"] = alt.Shape(**shared, scale=alt.Scale(domain=seen, range=shapes))
     look["opacity"] = alt.Opacity(**shared, scale=alt.Scale(domain=seen, range=opacities))
@@ -117,15 +114,9 @@ def _layers(
     yield bars.encode(x=x(), y=y("y_low"), y2="y_high:Q")
     lines = base.transform_filter("datum.has_line").mark_rule(strokeWidth=0.6, color=QUIET)
     yield lines.encode(x=x(), y=y(), x2="label_x:Q", y2="label_y:Q")
-    tooltip = {
-        "color": "engine",
-        "label": "load",
-        "x": across.title,
-        "y": up.title,
-        "front": "front",
-    }
+    tooltip = {"color": "engine", "label": "load", "x": across.title, "y": up.title}
     marks = base.mark_point(filled=True, size=_DOT, strokeWidth=0)
-    yield marks.encode(x=x(), y=y(), **look, **hover(tooltip))
+    yield marks.encode(x=x(), y=y(), **look, **hover(tooltip | {"front": "front"}))
     labels = base.transform_filter("datum.shown").mark_text(
         align={"expr": "datum.align"}, color=INK, fontSize=LABEL_SIZE - 1
     )

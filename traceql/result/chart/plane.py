@@ -169,8 +169,6 @@ def row_of(count: int, width: int, axis: int, *, one_axis: bool) -> Row:
     """The row that suits a number of panels.
 
     Args:
-        width: of the whole picture, pixels.
-        axis: width of a vertical axis with its title, pixels.
         one_axis: whether panels share the axis of the first one in their row.
     """
     for most in range(min(count, _MOST), 1, -1):
@@ -266,7 +264,6 @@ def places(
     """The place of each point's name inside the area; None where there is no room for it.
 
     Args:
-        lines: what no name may cover.
         texts: the same, which no line to a name should cross if there is another place.
     """
     found: dict[int, Place] = {}
@@ -305,7 +302,11 @@ def _best(
         if distance >= least:
             break
         names = boxes([place.box(point.name) for point, place in zip(own, chosen, strict=True)])
-        if not _contains(area, names) or overlapping(names, covered):
+        begins, ends = (
+            names[:, :2] >= (area.left, area.top),
+            names[:, 2:] <= (area.right, area.bottom),
+        )
+        if not (begins.all() and ends.all()) or overlapping(names, covered):
             continue
         line = np.concatenate([_line(*each) for each in zip(own, chosen, strict=True)])
         cost = distance + _DETOUR * bool(overlapping(line, lines))
@@ -340,13 +341,6 @@ def _line(point: Point, place: Place) -> Boxes:
     share = np.linspace((point.radius + _BESIDE) / point.distance(place), 1, samples)
     x, y = point.x + (place.x - point.x) * share, point.y + (place.y - point.y) * share
     return np.column_stack([x - _DOT, y - _DOT, x + _DOT, y + _DOT])
-
-
-def _contains(area: Box, inner: Boxes) -> bool:
-    return bool(
-        (inner[:, :2] >= (area.left, area.top)).all()
-        and (inner[:, 2:] <= (area.right, area.bottom)).all()
-    )
 
 
 def overlapping(some: Boxes, others: Boxes) -> int:

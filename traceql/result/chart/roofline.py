@@ -313,13 +313,9 @@ def _marks(
         .mark_rule(strokeWidth=0.75)
         .encode(x=at_x, y=at_y, x2="name_x:Q", y2="name_y:Q", **colours)
     )
-    names = base.mark_text(
-        align={"expr": "datum.align"},
-        dx={"expr": "datum.align === 'left' ? 2 : -2"},
-        color=INK,
-        fontSize=LABEL_SIZE,
-    ).encode(x="name_x:Q", y="name_y:Q", text="name:N")
-    return [lines, circles, names]
+    dx = {"expr": "datum.align === 'left' ? 2 : -2"}
+    names = base.mark_text(align={"expr": "datum.align"}, dx=dx, color=INK, fontSize=LABEL_SIZE)
+    return [lines, circles, names.encode(x="name_x:Q", y="name_y:Q", text="name:N")]
 
 
 def _round(largest: float) -> list[float]:

@@ -130,18 +130,14 @@ CONFIG: dict[str, Any] = {
 
 def in_order(count: int) -> list[str]:
     """Colors of as many steps from little to much, which stay in order for colour-blind readers."""
-    places = [0.0] if count == 1 else [n * (len(ORDER) - 1) / (count - 1) for n in range(count)]
-    return [_between(place) for place in places]
-
-
-def _between(place: float) -> str:
-    """A colour at a place of ORDER; between two of them their mean by distance."""
-    first = min(int(place), len(ORDER) - 2)
-    pairs = (
-        (int(ORDER[first][n : n + 2], 16), int(ORDER[first + 1][n : n + 2], 16)) for n in (1, 3, 5)
-    )
-    mixed = [round(a + (b - a) * (place - first)) for a, b in pairs]
-    return "#" + "".join(f"{part:02X}" for part in mixed)
+    found = []
+    for number in range(count):
+        place = number * (len(ORDER) - 1) / max(count - 1, 1)
+        first = min(int(place), len(ORDER) - 2)  # between two of ORDER, their mean by distance
+        ends = ([int(one[n : n + 2], 16) for n in (1, 3, 5)] for one in ORDER[first : first + 2])
+        mixed = (round(a + (b - a) * (place - first)) for a, b in zip(*ends, strict=True))
+        found.append("#" + "".join(f"{part:02X}" for part in mixed))
+    return found
 
 
 def colour(value: Any) -> str | None:

@@ -123,7 +123,9 @@ def _frames(table: pa.Table, channels: dict[str, str]) -> tuple[pd.DataFrame, st
     frames = pd.DataFrame({
         "name": name,
         "label": name.map(_last_part_first),
-        "short": name.map(_last_part_first_or_alone),
+        "short": name.map(
+            lambda one: _last_part_first(one) if ": " in one else one.rpartition("::")[2]  # aten::
+        ),
         "kind": data[channels["color"]],
         "start": data[start],
         "end": data[start] + data[total],
@@ -141,11 +143,6 @@ def _last_part_first(name: str) -> str:
     """`forward (qwen3.py)` for `qwen3.py: forward`: what tells most is what a short label shows."""
     place, colon, part = name.rpartition(": ")
     return f"{part} ({place})" if colon else name
-
-
-def _last_part_first_or_alone(name: str) -> str:
-    """The same, and `mm` for `aten::mm`."""
-    return _last_part_first(name) if ": " in name else name.rpartition("::")[2]
 
 
 def _flame_visible(frames: pd.DataFrame, narrowest: float) -> pd.DataFrame:

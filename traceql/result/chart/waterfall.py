@@ -80,7 +80,9 @@ def waterfall(table: pa.Table, channels: dict[str, str], width: int) -> alt.Laye
     ends = bars[["start", "end"]].to_numpy()
     high = max(float(ends.max()), *(float(data[column].max()) for column in scale), 0.0)
     area = Area(float(ends.min()), high, room)
-    bars = _labelled(bars, title[title.rfind("(") + 1 : -1], area)
+    unit, decimals = title[title.rfind("(") + 1 : -1], 0 if bars["total"].max() >= _MANY else 2
+    values = zip(bars["value"], bars["total"], strict=True)
+    bars = beside(bars.assign(label=[_format_bar(*each, unit, decimals) for each in values]), area)
     start = across("start", title if bars["group"].nunique() == 1 else "share (%)", width)
     start["scale"] = alt.Scale(domain=[area.low, area.high], nice=False)
     row = _row(bars, width)
@@ -112,14 +114,6 @@ def _row(bars: pd.DataFrame, width: int) -> alt.Y:
     return alt.Y(field="row", type="ordinal", title=None, axis=axis)
 
 
-def _labelled(bars: pd.DataFrame, unit: str, area: Area) -> pd.DataFrame:
-    """With the value and share of each bar."""
-    decimals = 0 if bars["total"].max() >= _MANY else 2
-    values = zip(bars["value"], bars["total"], strict=True)
-    label = pd.Series([_format_bar(value, total, unit, decimals) for value, total in values])
-    return beside(bars.assign(label=label), area)
-
-
 def _format_bar(value: float, total: float, unit: str, decimals: int) -> str:
     share = value / total if total else 0
     percent = f"{share:.0%}" if abs(share) >= 0.1 else f"{share:.1%}"
@@ -148,9 +142,6 @@ def waterfall_bars(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per bar: where it starts and ends, and the row of the bar that begins there.
 
     Bars of several groups start and end in percent of the group's total.
-
-    Args:
-        rows: columns group, kind, name and value.
     """
     groups = rows.dropna(subset=["value"]).groupby("group", sort=False)
     least = _SMALL if len(groups) == 1 else _SMALL_OF_SEVERAL
@@ -201,7 +192,13 @@ def _summed(rows: pd.DataFrame) -> pd.DataFrame:
 
 def difference(table: pa.Table, channels: dict[str, str], width: int) -> alt.LayerChart:
     """The chart; its channels are x (differences), y, base, new and, if there is one, verdict."""
-    rows = _rows(table, channels)
+    data = table.to_pandas()
+    sums = {"base": "base", "new": "new", "delta": "x"}
+    rows = pd.DataFrame(
+        {name: data[channels[x]].fillna(0).astype("float64") for name, x in sums.items()}
+    )
+    rows["name"] = data[channels["y"]].fillna(UNKNOWN).astype(str)
+    rows["verdict"] = data[channels["verdict"]] if "verdict" in channels else None
     unit = display_unit(channels["base"], max(rows["base"].sum(), rows["new"].sum()))
     divisor, symbol = (unit.divisor, unit.symbol) if unit else (1, "")
     bars = _bars(rows.assign(**{name: rows[name] / divisor for name in ("base", "new", "delta")}))
@@ -221,17 +218,17 @@ def difference(table: pa.Table, channels: dict[str, str], width: int) -> alt.Lay
         x=axis, x2="end:Q", **_difference_colours(bars, room), **hover(_TOOLTIP)
     )
     layers = [_seams(base, "isValid(datum.next)"), drawn, label_marks(base)]
-    return layered([*layers, *([_break(base)] if is_cut else [])], height=alt.Step(ROW_HEIGHT))
-
-
-def _rows(table: pa.Table, channels: dict[str, str]) -> pd.DataFrame:
-    """The rows with columns of known names."""
-    data = table.to_pandas()
-    sums = {"base": "base", "new": "new", "delta": "x"}
-    rows = {name: data[channels[x]].fillna(0).astype("float64") for name, x in sums.items()}
-    verdict = data[channels["verdict"]] if "verdict" in channels else None
-    name = data[channels["y"]].fillna(UNKNOWN).astype(str)
-    return pd.DataFrame({"name": name, **rows, "verdict": verdict})
+    if is_cut:  # two strokes through the beginning of the totals
+        totals = base.transform_filter(f"datum.kind === '{BASE}' || datum.kind === '{NEW}'")
+        look: dict[str, Any] = {
+            "shape": _BREAK,
+            "size": 260,
+            "filled": False,
+            "stroke": PAPER,
+            "opacity": 1,
+        }
+        layers.append(totals.mark_point(**look, strokeWidth=2.5).encode(x=alt.value(12)))
+    return layered(layers, height=alt.Step(ROW_HEIGHT))
 
 
 def _bars(rows: pd.DataFrame) -> pd.DataFrame:
@@ -267,14 +264,11 @@ def _changed_parts(rows: pd.DataFrame) -> pd.DataFrame:
         folded = pd.DataFrame([rest | {"name": f"{len(others)} others", "verdict": verdict}])
         changed = pd.concat([changed[~small], folded], ignore_index=True)
     longer = changed["delta"].gt(0).map({True: "longer", False: "shorter"})
-    return changed.assign(kind=longer.where(~_is_open(changed), longer + ", not sure"))
-
-
-def _is_open(bars: pd.DataFrame) -> "pd.Series[bool]":
-    """Whether a change may be chance; not known where each side has one run."""
-    verdict = bars["verdict"]
-    is_open = verdict.isin(NOT_SURE)
-    return is_open | verdict.isna() if verdict.isin((*NOT_SURE, *VERDICTS)).any() else is_open
+    verdicts = changed["verdict"]  # unknown with one run on each side
+    is_open = verdicts.isin(NOT_SURE)
+    if verdicts.isin((*NOT_SURE, *VERDICTS)).any():
+        is_open |= verdicts.isna()
+    return changed.assign(kind=longer.where(~is_open, longer + ", not sure"))
 
 
 def _ends(bars: pd.DataFrame) -> tuple[float, float, bool]:
@@ -327,13 +321,3 @@ def _difference_colours(bars: pd.DataFrame, room: int) -> dict[str, Any]:
     if not legend["values"]:
         encoding["color"]["legend"] = None
     return encoding
-
-
-def _break(base: alt.Chart) -> alt.Chart:
-    """Two strokes through the beginning of the totals."""
-    cut: alt.Chart = (
-        base.transform_filter(f"datum.kind === '{BASE}' || datum.kind === '{NEW}'")
-        .mark_point(shape=_BREAK, size=260, filled=False, stroke=PAPER, strokeWidth=2.5, opacity=1)
-        .encode(x=alt.value(12))
-    )
-    return cut

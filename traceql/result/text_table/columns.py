@@ -176,11 +176,7 @@ class DisplayColumn:
 
 
 def display_columns(table: "pa.Table", *, empty: bool = False) -> list[DisplayColumn]:
-    """The columns that have any value.
-
-    Args:
-        empty: with the columns of NULLs only.
-    """
+    """The columns that have any value."""
     named = zip(table.column_names, table.columns, strict=True)
     values = {name: python_values(column, name) for name, column in named}
     numbers = {name: found for name, each in values.items() if (found := _numbers(each))}

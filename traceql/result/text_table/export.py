@@ -57,12 +57,7 @@ def csv_text(
     *,
     spreadsheet_safe: bool = False,
 ) -> Iterator[str]:
-    """A header line, then one line per row, in pieces; lists and structs are written as JSON.
-
-    Args:
-        spreadsheet_safe: texts that a spreadsheet would take for a formula begin with an
-            apostrophe.
-    """
+    """A header line, then one line per row, in pieces; lists and structs are written as JSON."""
     cell = _safe_cell if spreadsheet_safe else _cell
     lines: list[str] = []
     # A writer quotes the characters that end its lines, and a cell may have a carriage return.
@@ -233,12 +228,7 @@ def _text(cell: str) -> str:
 
 
 def notebook_view(table: "pa.Table", *, no_picture: str = "", reached_limit: bool = False) -> str:
-    """HTML for a notebook cell.
-
-    Args:
-        no_picture: why there is no picture, if there should be one.
-        reached_limit: whether the query may have more rows than the table.
-    """
+    """HTML for a notebook cell."""
     if not table.num_rows:
         return "<p>no rows</p>"
     rows = f'<div class="traceql">{html_table(table.slice(0, _ROWS))}</div>'

@@ -158,11 +158,7 @@ def places(text: str) -> int:
 
 
 def wrapped(text: str, room: int, *, hanging: str = "") -> list[str]:
-    """The lines of a text, none of which takes more places; a word that does is broken.
-
-    Args:
-        hanging: what every line but the first begins with.
-    """
+    """The lines of a text, none of which takes more places; a word that does is broken."""
     lines = [""]
     for word in _UNBROKEN.findall(text):
         for part in _parts(word, room - places(hanging)):

@@ -4,9 +4,7 @@ SELECT
     COALESCE(track.thread_name, 'stream ' || slice.tid, 'annotations') AS track,
     slice.ts,
     GREATEST(slice.dur, 0) AS dur,
-    slice.cat,
-    slice.name,
-    slice.id,
+    slice.cat, slice.name, slice.id,
     'SELECT * FROM slice WHERE id = ' || slice.id AS sql
 FROM slice
 LEFT JOIN track ON slice.track_id = track.id

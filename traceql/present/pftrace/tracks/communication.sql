@@ -7,12 +7,9 @@ WITH device_count AS (
 called AS (
     SELECT
         collective.*,
-        kernel.device,
-        kernel.ts,
+        kernel.device, kernel.ts,
         GREATEST(kernel.dur, 0) AS dur,
-        kernel.role,
-        kernel.layer,
-        kernel.step_id
+        kernel.role, kernel.layer, kernel.step_id
     FROM collective
     INNER JOIN kernel ON collective.kernel_id = kernel.id
 ),
@@ -40,16 +37,8 @@ SELECT
     COALESCE(part.part || ' · ', '') || part.op AS name,
     COALESCE(part.part, 'comm') AS colour,
     CASE WHEN part.part_ts = part.ts THEN part.match_id END AS flow,
-    part.kernel_id,
-    part.match_id,
-    part.step_id,
-    part.layer,
-    part.role,
-    part.wait_ns,
-    part.transfer_ns,
-    part.bytes,
-    part.busbw_gbps,
-    part.group_ranks,
+    part.kernel_id, part.match_id, part.step_id, part.layer, part.role, part.wait_ns,
+    part.transfer_ns, part.bytes, part.busbw_gbps, part.group_ranks,
     'SELECT * FROM collective WHERE kernel_id = ' || part.kernel_id AS sql
 FROM part
 INNER JOIN device_count ON part.rank = device_count.rank

@@ -7,9 +7,7 @@ WITH device_count AS (
 -- Whole MB/s and GFLOP/s, so that sums of what begins and what ends are exact.
 rate AS (
     SELECT
-        kernel.rank,
-        kernel.device,
-        kernel.ts,
+        kernel.rank, kernel.device, kernel.ts,
         kernel.ts + kernel.dur AS end_ts,
         COALESCE(CAST(1e3 * cost.hbm_bytes / cost.dur_ns AS BIGINT), 0) AS mbps,
         COALESCE(CAST(cost.flops / cost.dur_ns AS BIGINT), 0) AS gflops
@@ -32,9 +30,7 @@ change AS (
 ),
 level AS (
     SELECT
-        rank,
-        device,
-        ts,
+        rank, device, ts,
         SUM(mbps) OVER in_order AS mbps,
         SUM(gflops) OVER in_order AS gflops
     FROM change

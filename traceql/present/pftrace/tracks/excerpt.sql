@@ -11,15 +11,11 @@ placed AS (
 SELECT
     placed.rank,
     'Excerpt' AS track,
-    placed.ts,
-    placed.dur,
+    placed.ts, placed.dur,
     'excerpt' AS cat,
     CASE WHEN placed.number IS NULL THEN excerpt.text ELSE 'in this excerpt' END AS name,
     'excerpt' AS colour,
-    excerpt.source,
-    excerpt.options,
-    excerpt.kernels,
-    excerpt.all_kernels,
+    excerpt.source, excerpt.options, excerpt.kernels, excerpt.all_kernels,
     'SELECT * FROM internal.excerpt_window' AS sql
 FROM placed
 CROSS JOIN excerpt

@@ -35,12 +35,7 @@ SELECT
     CASE WHEN ts IS NOT NULL THEN 1099511627776 + rank_order END AS flow, -- higher than a collective's
     NULLIF(kind, name) AS kind,
     NULLIF(finding, name) AS finding,
-    severity,
-    value,
-    unit,
-    cost_ns,
-    saving_ns,
-    assumption,
+    severity, value, unit, cost_ns, saving_ns, assumption,
     array_to_string([ -- as a shell reads them
         CASE
             WHEN regexp_full_match(word, '[\w@%+=:,./-]+') THEN word

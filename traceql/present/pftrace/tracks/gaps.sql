@@ -5,14 +5,11 @@ WITH device_count AS (
 SELECT
     gap.rank,
     gap.cause || CASE WHEN device_count.devices > 1 THEN ' · GPU ' || gap.device ELSE '' END AS track,
-    gap.ts,
-    gap.dur,
+    gap.ts, gap.dur,
     'idle' AS cat,
     'idle · ' || gap.cause AS name,
     gap.cause AS colour,
-    gap.step_id,
-    gap.previous_kernel_id,
-    gap.next_kernel_id,
+    gap.step_id, gap.previous_kernel_id, gap.next_kernel_id,
     'SELECT * FROM gap WHERE '
     || COALESCE('next_kernel_id = ' || gap.next_kernel_id, 'previous_kernel_id = ' || gap.previous_kernel_id)
         AS sql

@@ -21,15 +21,9 @@ SELECT
     CASE WHEN named.namesakes > 1 THEN named.name || ' (' || named.number || ')' ELSE named.name END AS track,
     slice.ts,
     GREATEST(slice.dur, 0) AS dur,
-    slice.cat,
-    slice.name,
+    slice.cat, slice.name,
     launched.id AS flow_out,
-    slice.id,
-    launch.step_id,
-    launched.layer,
-    launched.role,
-    slice.external_id,
-    slice.correlation,
+    slice.id, launch.step_id, launched.layer, launched.role, slice.external_id, slice.correlation,
     'SELECT * FROM slice WHERE id = ' || slice.id AS sql
 FROM slice
 LEFT JOIN named ON slice.track_id = named.id

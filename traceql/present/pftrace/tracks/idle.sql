@@ -2,8 +2,7 @@
 -- which there are at most two thousand, so that each is about as wide as a pixel if all are visible.
 WITH span AS (
     SELECT DISTINCT
-        rank,
-        device,
+        rank, device,
         MIN(ts) OVER of_rank AS ts,
         MAX(ts + GREATEST(dur, 0)) OVER of_rank AS end_ts
     FROM kernel
@@ -25,18 +24,14 @@ numbered AS (
 ),
 bin AS (
     SELECT
-        rank,
-        device,
-        number,
+        rank, device, number,
         span_ts + number * ns AS ts,
         LEAST(span_ts + (number + 1) * ns, end_ts) AS end_ts
     FROM numbered
 ),
 gap_part AS (
     SELECT
-        gap.rank,
-        gap.device,
-        gap.ts,
+        gap.rank, gap.device, gap.ts,
         gap.ts + gap.dur AS end_ts,
         span.ts AS span_ts,
         ns,
@@ -47,9 +42,7 @@ gap_part AS (
 ),
 idle AS (
     SELECT
-        rank,
-        device,
-        number,
+        rank, device, number,
         SUM(LEAST(end_ts, span_ts + (number + 1) * ns) - GREATEST(ts, span_ts + number * ns)) AS ns
     FROM gap_part
     GROUP BY rank, device, number
@@ -64,8 +57,7 @@ sample AS (
 SELECT
     sample.rank,
     'Idle' || CASE WHEN device_count.devices > 1 THEN ' · GPU ' || sample.device ELSE '' END AS track,
-    sample.ts,
-    sample.value,
+    sample.ts, sample.value,
     '%' AS unit
 FROM sample
 INNER JOIN device_count USING (rank)

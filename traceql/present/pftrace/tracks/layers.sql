@@ -2,18 +2,11 @@
 SELECT
     rank,
     'Layers' AS track,
-    ts,
-    dur,
+    ts, dur,
     'layer' AS cat,
     'layer ' || layer AS name,
     CASE layer % 2 WHEN 0 THEN 'even layer' ELSE 'odd layer' END AS colour, -- shows where one ends
-    step_id,
-    pass,
-    layer,
-    busy_ns,
-    compute_ns,
-    comm_ns,
-    idle_ns,
+    step_id, pass, layer, busy_ns, compute_ns, comm_ns, idle_ns,
     'SELECT * FROM layer WHERE rank = ' || rank || COALESCE(' AND step_id = ' || step_id, '')
     || COALESCE(' AND pass = ' || pass, '') || ' AND layer = ' || layer AS sql
 FROM layer

@@ -27,8 +27,7 @@ numbered AS (
 ),
 run AS (
     SELECT
-        rank,
-        device,
+        rank, device,
         ANY_VALUE(role) AS role,
         ANY_VALUE(layer) AS layer,
         ANY_VALUE(pass) AS pass,
@@ -43,11 +42,7 @@ run AS (
 ),
 efficiency AS (
     SELECT
-        cost.rank,
-        cost.step_id,
-        cost.layer,
-        cost.role,
-        cost.kernels,
+        cost.rank, cost.step_id, cost.layer, cost.role, cost.kernels,
         cost.flops / cost.dur_ns / 1e3 AS tflops,
         cost.hbm_bytes / cost.dur_ns AS gbps,
         COALESCE(NULLIF(sheet.floor_ns, 0), sheet.link_ns) AS floor_ns,
@@ -76,11 +71,7 @@ SELECT
     'role' AS cat,
     run.role AS name,
     run.role AS colour,
-    run.kernel_id,
-    run.kernels,
-    run.step_id,
-    run.pass,
-    run.layer,
+    run.kernel_id, run.kernels, run.step_id, run.pass, run.layer,
     CAST(round(efficiency.floor_ns) AS BIGINT) AS floor_ns,
     efficiency.bound_by,
     round(NULLIF(efficiency.peak_pct, 0), 1) AS percent_of_peak,

@@ -14,14 +14,8 @@ SELECT
         ELSE COALESCE(name, 'whole trace')
     END AS name,
     phase AS colour,
-    step_id,
-    number,
-    phase,
-    context_requests,
-    context_tokens,
-    generation_requests,
-    generation_tokens,
-    graph_mode,
+    step_id, number, phase, context_requests, context_tokens, generation_requests,
+    generation_tokens, graph_mode,
     'SELECT * FROM step WHERE step_id = ' || step_id AS sql
 FROM step
 ORDER BY rank, 3, 4 DESC, step_id

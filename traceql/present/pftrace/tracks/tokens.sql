@@ -10,8 +10,7 @@ WITH paced AS (
 ),
 rate AS (
     SELECT
-        rank,
-        ts,
+        rank, ts,
         1e9 * context_tokens / GREATEST(COALESCE(next_ts, end_ts) - ts, 1) AS prompt,
         1e9 * generation_tokens / GREATEST(COALESCE(next_ts, end_ts) - ts, 1) AS generated
     FROM paced
