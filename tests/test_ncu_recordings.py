@@ -41,7 +41,6 @@ def cells(name: str) -> tuple[dict[str, str], list[dict[str, str]]]:
     return units, [row for row in rows if row["ID"].isdigit()]
 
 
-
 def profile(name: str) -> Profile:
     return read_profile(NCU / f"{name}.csv.gz")
 

@@ -125,17 +125,11 @@ def attach_flat(con: duckdb.DuckDBPyConnection, file: Path, *names: str) -> None
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The part of a run that a database has.
+    """The part of a run that a database has."""
 
-    Attributes:
-        source: name of the database of the whole run.
-        options: of the command line, that choose the same part of it.
-        text: one line: the windows, how they were chosen, and their share of the run.
-    """
-
-    source: str
-    options: str
-    text: str
+    source: str  # name of the database of the whole run
+    options: str  # of the command line, that choose the same part of it
+    text: str  # one line: the windows, how they were chosen, and their share of the run
 
 
 def excerpt_in(con: duckdb.DuckDBPyConnection) -> Excerpt | None:

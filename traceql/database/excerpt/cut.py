@@ -134,13 +134,9 @@ _ANYTHING = """
 
 
 def cut(source: str | Path, output: str | Path, selection: ExcerptSelection) -> str:
-    """Writes an excerpt of a database into a new database, atomically.
+    """Writes an excerpt of a database into a new one, atomically; returns one line about it.
 
-    Args:
-        output: the file; an existing excerpt is replaced, another database is not.
-
-    Returns:
-        One line about the excerpt.
+    An existing excerpt is replaced, another database is not.
 
     Raises:
         TraceqlError: nothing was written; the message says what the source has.

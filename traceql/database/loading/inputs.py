@@ -163,9 +163,7 @@ class Product(_Ceiling, frozen=True, kw_only=True):
 class Collective(_Measurement, frozen=True, kw_only=True):
     """A collective of all ranks, or a copy from one GPU to another.
 
-    Attributes:
-        bytes: size of the whole buffer; of a copy or a send, in one direction.
-        source: the program that measured it; None for traceql.
+    `bytes` is the size of the whole buffer; of a copy or a send, that of one direction.
     """
 
     op: Literal[

@@ -70,18 +70,12 @@ _OTHERWISE = "name another file with -o"
 
 @dataclass(frozen=True)
 class Loaded:
-    """The result of a load.
-
-    Attributes:
-        added: the files that are new in the database.
-        skipped: the files that were already in it, or have the same content as another one.
-        others: a sentence for each file of a folder that was left out, with the reason.
-    """
+    """The result of a load."""
 
     database: Path
-    added: Sequence[Path]
-    skipped: Sequence[Path]
-    others: Sequence[str] = ()
+    added: Sequence[Path]  # files that are new in the database
+    skipped: Sequence[Path]  # files that were already in it, or have the content of another one
+    others: Sequence[str] = ()  # a sentence for each file that was left out, with the reason
 
 
 def load(

@@ -13,11 +13,7 @@ from traceql.readers.dialects.facts import FileFacts
 
 @dataclass(frozen=True)
 class Recording:
-    """A rank of a file.
-
-    Attributes:
-        first_ts: the time of its first event in the file's own time, ns; None if it is unknown.
-    """
+    """A rank of a file, and its first event in the file's own time, ns; None if it is unknown."""
 
     path: str
     facts: FileFacts

@@ -201,9 +201,8 @@ Tokens = dict[str, _Count]
 class Step(Struct, frozen=True):
     """A line of steps.jsonl: an iteration of a rank, and the tokens of each request in it.
 
-    Attributes:
-        computed: the tokens of each request before the iteration, of type `Tokens | None`; parsed
-            separately, so that an error in them does not affect the rest.
+    `computed` has the tokens of each request before the iteration, of type `Tokens | None`; it is
+    parsed separately, so that an error in it does not affect the rest.
     """
 
     rank: _Int32
@@ -230,11 +229,7 @@ class RunDirectory:
         return self.entries.parallel.world_size if self.entries.parallel else None
 
     def rank_of(self, trace: Path, process: int | None) -> RankEntry | None:
-        """The entry for a rank of a trace in this directory.
-
-        Args:
-            process: the id of the rank's process, which distinguishes the ranks of one file.
-        """
+        """The entry for a rank of a trace; the id of its process distinguishes those of a file."""
         name = f"traces/{trace.name}"
         entries = [entry for entry in self.entries.ranks or () if entry.trace == name]
         if len(entries) == 1 and None in (process, entries[0].pid):

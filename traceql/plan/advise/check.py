@@ -224,8 +224,7 @@ def _fitting_requests(point: MeasuredPoint, model: Model, machine: Machine) -> i
 class Checked:
     """A measured point with its prediction; errors are predicted / measured - 1.
 
-    Attributes:
-        ttft_ns: predicted; None if it depends on when the requests arrive.
+    TTFT is None if it depends on when the requests arrive.
     """
 
     point: MeasuredPoint
@@ -246,12 +245,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Check:
-    """All measured points.
-
-    Attributes:
-        name: path of the results.
-        skipped: points that cannot be compared, each with the reason.
-    """
+    """All measured points: those that are compared, and the others with the reason."""
 
     name: str
     checked: Sequence[Checked]

@@ -232,12 +232,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Predictor:
-    """Predicts layouts from one source of evidence.
-
-    Attributes:
-        prompt_evidence: for prompts, if the evidence does not have their times.
-        errors: of the same predictions at measured points.
-    """
+    """Predicts layouts from one source of evidence, and prompts from another if it lacks them."""
 
     model: Model
     evidence: Evidence

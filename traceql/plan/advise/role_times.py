@@ -61,11 +61,7 @@ _ALWAYS_HBM = ("activations", "kv_write", "gather")  # counted even if they fit 
 
 @dataclass(frozen=True)
 class PartFloor:
-    """The floor of one part of one layer, ns.
-
-    Attributes:
-        layers: number of layers with the same part; 1 outside layers.
-    """
+    """The floor of one part of one layer, ns, and the number of layers with that part."""
 
     part: Part
     layers: int
@@ -182,13 +178,7 @@ _OUTSIDE_LAYERS = FIRST_STAGE | LAST_STAGE | EVERY_STAGE
 
 @dataclass(frozen=True)
 class Recording:
-    """A loaded run to predict from.
-
-    Attributes:
-        tp: its tensor-parallel size.
-        points: the times of its collectives.
-        memory_bytes: of its GPU; None if unknown.
-    """
+    """A loaded run to predict from, with the times of its collectives and the memory of its GPU."""
 
     database: Database
     model: Model
