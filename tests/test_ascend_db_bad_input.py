@@ -13,7 +13,7 @@ from ascend_db_like import Row, call, computed, event, operation, row, task
 from traceql.errors import TraceCorrupt
 from traceql.readers.formats.ascend_db.read import prepare
 from traceql.readers.relations import read_relations
-from traceql.readers.remarks import Remark
+from traceql.readers.tables import Remark
 
 NAME = "ascend_pytorch_profiler_0.db"
 _ROWS = (

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traceql.errors import LossyLoad
-from traceql.readers import asked_nesting, lost_data, nester
-from traceql.readers.enclosing import DEEPEST
+from traceql.readers import lost_data, nester, nesting
 from traceql.readers.formats.kineto.read import read_kineto
+from traceql.readers.lanes import DEEPEST
+from traceql.readers.nester import END, LATE_END, SLICE
 from traceql.readers.trace_processor import TraceProcessor, arrow_table
-from traceql.readers.track_nesting import END, LATE_END, SLICE
 
 Event = tuple[int, int, int, int, int]  # track, time, duration, number, kind
 _EXTREME = st.sampled_from([-(2**63), -(2**62), 2**62, 2**63 - 1])
@@ -93,7 +93,7 @@ def read_tampered(
         found = arrow_table(tp, sql)
         return tamper(found) if sql == query else found
 
-    for module in (asked_nesting, lost_data):
+    for module in (nesting, lost_data):
         monkeypatch.setattr(module, "arrow_table", answer)
     path = folder / "trace.json"
     traces.write(path, *(traces.kernel(ts=10 * n, dur=5) for n in range(3)))
@@ -118,7 +118,7 @@ def test_slices_that_do_not_come_back_as_fed_are_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tamper: Tamper, message: str
 ) -> None:
     with pytest.raises(LossyLoad, match=message):
-        read_tampered(tmp_path, monkeypatch, asked_nesting._SLICES, tamper)
+        read_tampered(tmp_path, monkeypatch, nesting._SLICES, tamper)
 
 
 def test_an_error_statistic_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.readers.coded import concatenated
-from traceql.readers.dialects.pytorch.vocabulary import Argument
-from traceql.readers.tables import JSON
+from traceql.readers.dialects.pytorch.vocabulary import GPU_CATEGORIES, Argument
+from traceql.readers.tables import ACTIVITY, JSON
 
 Int64s = npt.NDArray[np.int64]
 _INT64 = range(-(2**63), 2**63)
@@ -136,3 +136,43 @@ def _typed_value(text: msgspec.Raw, type_: Any) -> Any:
         return _whole_number(msgspec.json.decode(text, type=float)) if type_ == int | None else None
     except msgspec.DecodeError:  # a text, or a number that no type can hold
         return None
+
+
+_INT32 = range(-(2**31), 2**31)
+
+
+def is_on_gpu(cat: Any) -> bool:
+    """Whether events of this category are GPU activities."""
+    return str(cat).lower() in GPU_CATEGORIES
+
+
+def activity_table(rows: Int64s, arguments: Sequence[Arguments], first: int = 0) -> pa.Table:
+    """One row per event in `rows`, NULL if an argument is missing or not a number.
+
+    Args:
+        rows: positions in `arguments`.
+        first: the index, in the file, of the event that `arguments` starts with.
+    """
+    found = [arguments[row] for row in rows.tolist()]
+    columns = [
+        pa.array(first + rows),
+        int64_column([a.device for a in found]),
+        int64_column([a.stream for a in found]),
+        int64_column([a.bytes for a in found]),
+        _int32_lists([a.grid for a in found]),
+        _int32_lists([a.block for a in found]),
+        int64_column([a.graph_node_id for a in found]),
+    ]
+    return pa.table(columns, schema=ACTIVITY)
+
+
+def _int32_lists(values: Sequence[Any]) -> pa.Array:
+    type_ = pa.list_(pa.int32())
+    try:
+        return pa.array(values, type_)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([v if _holds_int32(v) else None for v in values], type_)
+
+
+def _holds_int32(value: Any) -> bool:
+    return isinstance(value, list) and all(type(v) is int and v in _INT32 for v in value)

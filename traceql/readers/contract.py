@@ -1,17 +1,49 @@
-"""What a reader declares about itself: its `READER`, which the registry finds.
+"""What a reader declares about itself: its `READER`, for the registry, and modes of reading.
 
 This module and every `READER` are imported at start-up, so neither may import anything heavy.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from traceql.readers.read_mode import is_streamed
+from traceql.errors import TraceqlError
+from traceql.readers.packing import MAGIC_BYTES, packing_of
 
 if TYPE_CHECKING:
     from traceql.readers.tables import TraceTables
+
+
+_USUAL_RATIO = 15  # about how much smaller compression makes a trace
+
+
+class ReadMode(StrEnum):
+    """How traces are read; the tables are the same in all modes."""
+
+    AUTO = "auto"  # by size
+    PERFETTO = "perfetto"  # the trace processor nests the slices of a file at once
+    STREAM = "stream"  # section by section
+
+
+def parse_read_mode(name: str) -> ReadMode:
+    """The mode with this name; raises TraceqlError if there is none."""
+    if name not in list(ReadMode):
+        raise TraceqlError(f"no reader '{name}' (there is: {', '.join(ReadMode)})")
+    return ReadMode(name)
+
+
+def is_streamed(mode: str, path: Path, from_bytes: int) -> bool:
+    """Whether a trace is read section by section; in mode auto, from a size on."""
+    return mode == ReadMode.STREAM or (mode == ReadMode.AUTO and unpacked_bytes(path) >= from_bytes)
+
+
+def unpacked_bytes(path: Path) -> int:
+    """About how many bytes a file has when it is unpacked."""
+    with path.open("rb") as file:
+        packing = packing_of(file.read(MAGIC_BYTES))
+    return path.stat().st_size * (_USUAL_RATIO if packing else 1)
 
 
 class ReadFile(Protocol):

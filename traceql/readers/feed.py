@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.readers.bound_flows import BoundEnds, bound_ends
-from traceql.readers.flows import Flows
+from traceql.readers.flows import BoundEnds, Flows, bound_ends
 from traceql.readers.timeline import Timeline
 from traceql.readers.tracks import Track
 

@@ -39,12 +39,10 @@ import pyarrow.compute as pc
 from traceql.errors import LossyLoad, TraceCorrupt, TraceqlError
 from traceql.readers import feed
 from traceql.readers.flows import NO_FLOWS
-from traceql.readers.nester import Nester
+from traceql.readers.nester import NONE, SLICE, Nester
 from traceql.readers.scratch import Scratch, scratch_database
 from traceql.readers.tables import JSON, NAME, SCHEMAS, TraceTables
-from traceql.readers.timeline import complete_timeline
-from traceql.readers.total_time import absolute_sum, require_sum_fits
-from traceql.readers.track_nesting import NONE, SLICE
+from traceql.readers.timeline import absolute_sum, complete_timeline, require_sum_fits
 from traceql.readers.tracks import Track
 from traceql.readers.unpacked import ANEW
 from traceql.util.text import identifier

@@ -8,9 +8,9 @@ Units: times and durations are integers in ns, sizes are bytes. `ts` counts from
 zero; loading moves it to the run's time base. Columns may be NULL only if their comment says so.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -147,3 +147,28 @@ class TraceTables:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     continues: bool = False
     dialect: str | None = None
+
+
+class Remark(NamedTuple):
+    """One row of the table `REMARK`, which explains the columns."""
+
+    check_name: str
+    value: int
+    total: int
+    ok: bool | None
+    note: str
+
+
+def left_out(check_name: str, rows: int, total: int, odd: str) -> Iterator[Remark]:
+    """Rows without times that can be, such as those that end before they begin; else nothing.
+
+    Args:
+        odd: which rows they are.
+    """
+    if rows:
+        yield Remark(check_name, rows, total, False, f"{odd}, which are left out; all of this kind")
+
+
+def remark_table(remarks: Iterable[Remark]) -> pa.Table:
+    """The remarks as the table that a reader delivers."""
+    return pa.Table.from_pylist([remark._asdict() for remark in remarks], REMARK)

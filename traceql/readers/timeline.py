@@ -1,11 +1,18 @@
-"""Times, tracks and lanes of the events of one file, as arrays."""
+"""The slices or instants of a file as arrays, and the phases of Chrome's trace format."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from traceql.errors import TraceCorrupt
 from traceql.readers.lanes import lanes
+
+COMPLETE = "X"
+METADATA = "M"
+INSTANTS = frozenset("iIRn")
+FLOW_BEGINS, FLOW_PASSES, FLOW_FINISHES = FLOW_ENDS = ("s", "t", "f")
+
 
 Int64s = npt.NDArray[np.int64]
 
@@ -44,3 +51,24 @@ def point_timeline(ts: Int64s, track: Int64s, slices: Timeline) -> Timeline:
     for i in np.flatnonzero(np.isin(ts, slices.ts[moved])):
         lane[i] = lane_of.get((track[i], ts[i]), 0)
     return Timeline(ts, np.zeros(len(ts), np.int64), track, lane)
+
+
+_LARGEST_NS = 2.0**63
+
+
+def require_total_fits(dur: npt.NDArray[np.int64]) -> None:
+    """Raises TraceCorrupt if the durations, in ns, add up to more than 64 bits can hold."""
+    require_sum_fits(absolute_sum(dur))
+
+
+def absolute_sum(dur: npt.NDArray[np.int64]) -> float:
+    """The sum of the durations without their signs, ns; it cannot overflow."""
+    return float(np.abs(dur.astype(np.float64)).sum())
+
+
+def require_sum_fits(total: float) -> None:
+    """Raises TraceCorrupt if a sum of durations, in ns, is more than 64 bits can hold."""
+    if total >= _LARGEST_NS:
+        raise TraceCorrupt(
+            "events last more than 292 years in all; one of their durations is wrong"
+        )

@@ -29,7 +29,7 @@ from traceql.database.loading.run_directory import run_directories
 from traceql.database.loading.run_files import add_runs
 from traceql.database.opening import excerpt_in, opened_database
 from traceql.errors import DatabaseError, TraceqlError
-from traceql.readers.read_mode import ReadMode, parse_read_mode, unpacked_bytes
+from traceql.readers.contract import ReadMode, parse_read_mode, unpacked_bytes
 from traceql.readers.registry import reader_of
 from traceql.sql.execute import drop_derived, make_tables, present
 from traceql.sql.registry import definitions

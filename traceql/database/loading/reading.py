@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from traceql import errors
+from traceql.readers.contract import ReadMode, unpacked_bytes
 from traceql.readers.dialects.facts import FileFacts
 from traceql.readers.dialects.registry import file_facts
-from traceql.readers.read_mode import ReadMode, unpacked_bytes
 from traceql.readers.registry import reader_of
 from traceql.readers.trace_processor.module_cache import native_binary
 from traceql.readers.worker import RESULT, Request, failure, read, traceql_error

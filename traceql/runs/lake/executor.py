@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from traceql.errors import TraceqlError, reason
-from traceql.readers.read_mode import unpacked_bytes
+from traceql.readers.contract import unpacked_bytes
 from traceql.util.process import LEAST_BYTES, end_with_parent, memory_bytes
 
 

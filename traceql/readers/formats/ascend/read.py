@@ -11,7 +11,6 @@ import pyarrow as pa
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.readers import feed
 from traceql.readers.arguments import int64_column, whole_numbers
-from traceql.readers.asked_nesting import nesting
 from traceql.readers.dialects.ascend.vocabulary import Category, Metadata
 from traceql.readers.formats.ascend.job import (
     Statement,
@@ -27,11 +26,11 @@ from traceql.readers.formats.kineto.gathering import times
 from traceql.readers.formats.kineto.kineto_json import Event
 from traceql.readers.formats.kineto.ledger import remarks
 from traceql.readers.formats.kineto.read import KinetoEvents, instant_table, kineto_events
-from traceql.readers.phases import COMPLETE
+from traceql.readers.nesting import nesting
 from traceql.readers.relations import conforming
-from traceql.readers.remarks import remark_table
 from traceql.readers.scratch import Scratch, scratch_database
-from traceql.readers.tables import FLOW, JSON, NAME, TraceTables
+from traceql.readers.tables import FLOW, JSON, NAME, TraceTables, remark_table
+from traceql.readers.timeline import COMPLETE
 from traceql.readers.tracks import Track, track_table
 
 _MEMORY_BYTES = 2 << 30

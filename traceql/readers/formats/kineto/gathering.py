@@ -10,8 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
-from traceql.readers.activities import activity_table, is_on_gpu
-from traceql.readers.arguments import Texts, decoded, int64_column, text_column
+from traceql.readers.arguments import (
+    Texts,
+    activity_table,
+    decoded,
+    int64_column,
+    is_on_gpu,
+    text_column,
+)
 from traceql.readers.coded import DistinctValues, Recoding, concatenated, distinct_rows
 from traceql.readers.dialects.pytorch.vocabulary import Argument
 from traceql.readers.flows import Flows
@@ -24,9 +30,16 @@ from traceql.readers.formats.kineto.scanner import (
     scanned_activities,
 )
 from traceql.readers.formats.kineto.times import Int64s, counted_ns, counted_ns_of_list, nanoseconds
-from traceql.readers.phases import COMPLETE, FLOW_ENDS, FLOW_FINISHES, INSTANTS, METADATA
 from traceql.readers.tables import ACTIVITY
-from traceql.readers.timeline import Timeline, point_timeline
+from traceql.readers.timeline import (
+    COMPLETE,
+    FLOW_ENDS,
+    FLOW_FINISHES,
+    INSTANTS,
+    METADATA,
+    Timeline,
+    point_timeline,
+)
 from traceql.readers.tracks import Track
 
 _ZERO_TEXT = Raw(b"0")

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from traceql.errors import NotATrace, TraceCorrupt
+from traceql.readers.contract import unpacked_bytes
 from traceql.readers.formats.kineto.scanner import Scanned, Scanner, new_scanner
-from traceql.readers.read_mode import unpacked_bytes
 from traceql.readers.unpacked import pieces
 
 _NON_FINITE = re.compile(

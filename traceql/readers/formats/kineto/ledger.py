@@ -11,10 +11,8 @@ from traceql.readers.flows import Flows
 from traceql.readers.formats.kineto.gathering import Gathered, unread
 from traceql.readers.formats.kineto.kineto_json import Event
 from traceql.readers.nesting import Nesting
-from traceql.readers.phases import COMPLETE
-from traceql.readers.remarks import Remark
-from traceql.readers.tables import COUNT
-from traceql.readers.timeline import Timeline
+from traceql.readers.tables import COUNT, Remark
+from traceql.readers.timeline import COMPLETE, Timeline
 
 
 class Counts:

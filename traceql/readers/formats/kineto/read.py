@@ -11,15 +11,13 @@ import pyarrow as pa
 from traceql.errors import TraceCorrupt
 from traceql.readers import feed
 from traceql.readers.arguments import int64_column, whole_numbers
-from traceql.readers.asked_nesting import nesting
 from traceql.readers.flows import Flows
 from traceql.readers.formats.kineto.gathering import Gathered
 from traceql.readers.formats.kineto.kineto_json import Event, KinetoJson
 from traceql.readers.formats.kineto.ledger import Counts, remarks
 from traceql.readers.formats.kineto.times import Span
-from traceql.readers.nesting import Nesting
-from traceql.readers.remarks import remark_table
-from traceql.readers.tables import COUNTER, FLOW, INSTANT, SLICE, TraceTables
+from traceql.readers.nesting import Nesting, nesting
+from traceql.readers.tables import COUNTER, FLOW, INSTANT, SLICE, TraceTables, remark_table
 from traceql.readers.timeline import Timeline, complete_timeline, point_timeline
 from traceql.readers.tracks import Track, track_table
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
-from traceql.readers.total_time import absolute_sum, require_sum_fits
+from traceql.readers.timeline import absolute_sum, require_sum_fits
 
 Int64s = npt.NDArray[np.int64]
 

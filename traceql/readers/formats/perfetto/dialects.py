@@ -21,7 +21,7 @@ from traceql.readers.dialects.rocprof.vocabulary import (
     Argument,
 )
 from traceql.readers.formats.rocprof.graph_losses import graph_remarks
-from traceql.readers.remarks import Remark
+from traceql.readers.tables import Remark
 
 _NUMBER = re.compile(r"\d+")
 _OBJECT = msgspec.json.Decoder(dict[str, Any])

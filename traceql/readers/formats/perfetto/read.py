@@ -14,14 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.errors import EngineError, LossyLoad, TraceCorrupt
-from traceql.readers.activities import activity_table
-from traceql.readers.arguments import Texts, int64_column
+from traceql.readers.arguments import Texts, activity_table, int64_column
 from traceql.readers.formats.perfetto.dialects import TraceDialect, dialect_of
 from traceql.readers.formats.perfetto.track_events import TrackEvents, count_table, track_events
 from traceql.readers.lost_data import Losses, listed, losses
-from traceql.readers.remarks import Remark, remark_table
-from traceql.readers.tables import COUNTER, FLOW, INSTANT, NAME, SLICE, TRACK, TraceTables
-from traceql.readers.total_time import require_total_fits
+from traceql.readers.tables import (
+    COUNTER,
+    FLOW,
+    INSTANT,
+    NAME,
+    SLICE,
+    TRACK,
+    Remark,
+    TraceTables,
+    remark_table,
+)
+from traceql.readers.timeline import require_total_fits
 from traceql.readers.trace_processor import Engine, arrow_table, open_engine
 from traceql.readers.unpacked import ANEW, pieces
 

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.readers.remarks import Remark
 from traceql.readers.scratch import MACROS
+from traceql.readers.tables import Remark
 
 
 def graph_remarks(

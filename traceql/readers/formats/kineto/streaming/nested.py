@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from traceql.readers.formats.kineto.streaming.sections import NUMBERED_END, SPAN, Sections
-from traceql.readers.nester import Nester
-from traceql.readers.phases import FLOW_BEGINS, FLOW_ENDS, FLOW_FINISHES, FLOW_PASSES
+from traceql.readers.nester import NONE, SLICE, Nester
 from traceql.readers.tables import FLOW
-from traceql.readers.track_nesting import NONE, SLICE
+from traceql.readers.timeline import FLOW_BEGINS, FLOW_ENDS, FLOW_FINISHES, FLOW_PASSES
 
 _BEGINS, _PASSES, _FINISHES = map(FLOW_ENDS.index, (FLOW_BEGINS, FLOW_PASSES, FLOW_FINISHES))
 _PLACED = pa.schema([(name, pa.int64()) for name in ("index", "parent", "depth")])

@@ -24,8 +24,7 @@ from traceql.readers.formats.kineto.streaming.nested import (
 )
 from traceql.readers.formats.kineto.streaming.scratch import Scratch
 from traceql.readers.formats.kineto.streaming.sections import Sections, sections, sections_by_range
-from traceql.readers.remarks import Remark, remark_table
-from traceql.readers.tables import INSTANT, SCHEMAS, SLICE, TraceTables
+from traceql.readers.tables import INSTANT, SCHEMAS, SLICE, Remark, TraceTables, remark_table
 from traceql.readers.tracks import Track, track_table
 
 _PROCESS_BYTES = 300 << 20
