@@ -161,7 +161,7 @@ def test_most_tokens_win_unless_a_limit_is_broken() -> None:
     assert best([slow], parsed_goal("tpot < 20ms")) == (slow, "tpot 30.0 ms is above 20 ms")
 
 
-def test_layouts_within_their_uncertainty_are_not_told_apart() -> None:
+def test_layouts_within_their_uncertainty_are_not_distinguished() -> None:
     first, near = candidate(ONE, tokens_per_s=1000), candidate(TWO, tokens_per_s=850)
     far = candidate(FOUR, tokens_per_s=800)
     # 850 / 0.9 is above 1000 / 1.1 = 909, 800 / 0.9 = 889 is not.

@@ -63,7 +63,7 @@ def test_what_is_no_baseline_is_never_replaced_or_shown() -> None:
     assert Path("src/main.py").read_text(encoding="utf-8") == "print()"
 
 
-def test_runs_that_no_gate_would_compare_are_told() -> None:
+def test_runs_that_no_gate_would_compare_are_reported() -> None:
     saved(Path("one"), side(facts={"gpu.name": "NVIDIA H100"}))
     saved(Path("two"), side(OTHER_QUIET))
     done = called("baseline", "save", "main", "one", "two")

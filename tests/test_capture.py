@@ -258,7 +258,7 @@ def test_tokens_before_an_iteration_are_those_that_vllm_says_of_new_and_running_
 
 
 @pytest.mark.parametrize("has_it", [True, False])
-def test_detailed_annotations_are_asked_for_where_vllm_has_them(
+def test_detailed_annotations_are_requested_where_vllm_has_them(
     has_it: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     @dataclass

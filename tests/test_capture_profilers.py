@@ -120,7 +120,7 @@ def processes(export: Path) -> list[int]:
 
 
 @pytest.mark.slow
-def test_ranks_of_one_report_are_told_apart_by_their_processes(
+def test_ranks_of_one_report_are_distinguished_by_their_processes(
     tmp_path: Path, programs: Path
 ) -> None:
     export = unpacked("two-processes-graph-whole", tmp_path / "export.sqlite")

@@ -128,7 +128,7 @@ def _lengths_are_those_of(
     assert agreed.rows() == [{"value": busy, "total": busy}]
 
 
-def test_window_of_a_pipeline_parallel_moe_has_the_steps_asked_for(tmp_path: Path) -> None:
+def test_window_of_a_pipeline_parallel_moe_has_the_steps_requested(tmp_path: Path) -> None:
     """Its ranks name layers by their place in the model."""
     run = captured(
         tmp_path, "qwen3-tiny-moe", "--pp", "2", "--eager", "--annotate", "layers",

@@ -36,7 +36,7 @@ def item(tables: Tables, name: str) -> Row:
 
 
 @pytest.mark.slow
-def test_run_with_what_vllm_told_has_every_item() -> None:
+def test_run_with_what_vllm_reported_has_every_item() -> None:
     found = checked(databases.trace(databases.BATCH16).path)
     assert found.keys() == ITEMS
     assert found["CUDA graphs"]["evidence"] == "24 of 24 decode steps replayed graphs"
@@ -50,7 +50,7 @@ def test_run_with_what_vllm_told_has_every_item() -> None:
     assert "captured up to 64; 0 of 24 beyond" in (found["batch against capture sizes"]["evidence"])
 
 
-def test_trace_alone_leaves_unknown_what_only_the_engine_knows() -> None:
+def test_trace_alone_leaves_unknown_what_only_the_engine_records() -> None:
     found = checked(databases.trace("qwen3-32b-tp4-graph-nccl").path)
     unknown = {name for name, row in found.items() if row["state"] == "unknown"}
     assert unknown == {

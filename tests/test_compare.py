@@ -107,7 +107,7 @@ def test_repeats_add_up(runs: int) -> None:
     adds_up(Comparison(side(STEADY[:runs]), side(OTHER[:runs])))
 
 
-def test_slower_repeats_are_slower_and_tell_by_how_much() -> None:
+def test_slower_repeats_are_slower_and_state_by_how_much() -> None:
     slower = [factor * 1.03 for factor in OTHER]
     comparison = Comparison(side(STEADY), side(slower))
     row = change(comparison, "decode", "step")
@@ -147,7 +147,7 @@ def _with_tokens(profile: Profile) -> Profile:
 
 
 @pytest.mark.slow
-def test_what_one_side_lacks_is_not_compared_and_is_told() -> None:
+def test_what_one_side_lacks_is_not_compared_and_is_reported() -> None:
     comparison = compared(TP1, SERVING)
     strata = {row["stratum"]: row for row in comparison.table("SELECT * FROM stratum")}
     assert any(not row["is_compared"] for row in strata.values())

@@ -31,7 +31,7 @@ def all_ended(*started: Task, jobs: int = 2) -> dict[str, TaskResult]:
     return {str(one.task.reads): one for one in found}
 
 
-def test_each_task_is_told_once_with_what_it_returned() -> None:
+def test_each_task_is_reported_once_with_what_it_returned() -> None:
     found = all_ended(*(task(partial(tasks.double, n), str(n)) for n in range(5)))
     assert {name: one.value for name, one in found.items()} == {str(n): 2 * n for n in range(5)}
 

@@ -306,7 +306,7 @@ def test_the_ledger_adds_up_and_failures_are_what_it_lacks(results: Experiment) 
     assert [row["repeat"] for row in each] == ["1", "2", "3", "4", "5", None]
 
 
-def test_what_was_not_run_yet_is_missing_and_a_log_tells_its_error(tmp_path: Path) -> None:
+def test_what_was_not_run_yet_is_missing_and_a_log_states_its_error(tmp_path: Path) -> None:
     points = [steady(10.0, batch=1), WrittenPoint([None], batch=4)]
     folder = write_results(tmp_path / "tp", points, repeats=5)
     failed = folder / "points" / points[1].path / "repeat-1" / "run.json"

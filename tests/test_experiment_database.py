@@ -104,7 +104,7 @@ def test_the_memory_of_a_gpu_is_what_vllm_logs(tmp_path: Path) -> None:
     assert set(row.values()) == {None}
 
 
-def test_engines_are_called_by_what_tells_them_apart(tmp_path: Path) -> None:
+def test_engines_are_called_by_their_differences(tmp_path: Path) -> None:
     first = [
         WrittenPoint(_tpots(9.0), batch=1),
         WrittenPoint(_tpots(9.0), batch=1, tp=2, ep=True),
@@ -281,7 +281,7 @@ def test_what_the_plan_does_not_name_is_counted(folder: Path) -> None:
     ]
 
 
-def test_experiments_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_experiments_of_one_name_are_distinguished(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_results(tmp_path / name, [POINT], name="same")
     with experiment(tmp_path / "a", tmp_path / "b", tmp_path / "b" / ".." / "a") as found:

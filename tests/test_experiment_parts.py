@@ -86,7 +86,7 @@ def test_the_smallest_tp_is_the_base_and_strata_are_weighted_by_its_steps(tmp_pa
     assert row["compared_pct"] == pytest.approx(80)
 
 
-def test_kv_lengths_count_if_both_know_them_and_unknown_tokens_stay_unknown(tmp_path: Path) -> None:
+def test_kv_lengths_count_if_both_have_them_and_unknown_tokens_stay_unknown(tmp_path: Path) -> None:
     points = [WrittenPoint(SAID, tp=tp, batch=1) for tp in (1, 2)]
     short, long, plain = "decode, 1 row, KV 1 to 1", "decode, 1 row, KV 2 to 3", "decode, 1 row"
     strata = [stratum(0, short, grain="kv"), stratum(0, plain), stratum(1, plain)]

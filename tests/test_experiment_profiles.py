@@ -152,7 +152,7 @@ def odd(tmp_path: Path) -> Iterator[Experiment]:
     assert any("its profile is left out" in text for text in told)
 
 
-def test_odd_profiles_are_told_apart_and_nothing_is_guessed(odd: Experiment) -> None:
+def test_odd_profiles_are_distinguished_and_nothing_is_guessed(odd: Experiment) -> None:
     rows = {row["point"]: row for row in odd.run("profiles")}
     cpu, broken = rows["TP 1, batch 1"], rows["TP 1, batch 2"]
     assert (cpu["status"], cpu["reason"]) == (

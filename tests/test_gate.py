@@ -87,7 +87,7 @@ def test_a_metric_that_base_does_not_have_is_counted_in_percent_of_the_step() ->
 
 
 @pytest.mark.slow
-def test_holm_asks_for_more_where_more_is_gated() -> None:
+def test_holm_needs_more_where_more_is_gated() -> None:
     # p is 0.016: below 0.05 alone, but not below 0.05 / 4.
     base, new = side((1.00, 1.01, 1.02, 1.03, 1.06)), side((1.05, 1.07, 1.08, 1.09, 1.10))
     one = outcome(base, new, "decode.step > 1%")
@@ -103,7 +103,7 @@ def test_holm_asks_for_more_where_more_is_gated() -> None:
 
 
 @pytest.mark.slow
-def test_holm_that_no_result_could_pass_is_told_with_the_number_of_runs() -> None:
+def test_holm_that_no_result_could_pass_is_reported_with_the_number_of_runs() -> None:
     roles = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "attention", "act", "lm_head")
     texts = [f"decode.{role} > 2%" for role in roles]
     answer = decided(side(), side(OTHER_QUIET, slower=1.1), *texts)

@@ -74,7 +74,7 @@ def test_the_example_of_the_document_is_what_the_gate_says() -> None:
     assert done.stdout.decode() == example
 
 
-def test_an_error_that_nobody_expected_is_no_regression(
+def test_an_error_that_is_unexpected_is_no_regression(
     sides: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:

@@ -99,7 +99,7 @@ def test_z_is_the_distance_in_standard_errors_of_the_values_before() -> None:
     assert last.z == pytest.approx((1.01 - fmean(NOISE)) / error)
 
 
-def test_a_change_is_told_with_its_size_date_and_commit(tmp_path: Path) -> None:
+def test_a_change_is_reported_with_its_size_date_and_commit(tmp_path: Path) -> None:
     save_history(tmp_path, [*NOISE, *[1.061 * one for one in NOISE[:5]]])
     found = traceql.history(tmp_path, metrics="decode.step")
     assert found.titles == ("decode step of qwen3 with 36 layers on H200",)
@@ -233,7 +233,7 @@ def test_a_folder_without_runs_is_one_line(tmp_path: Path) -> None:
     assert "is one file" in refusal("history", tmp_path / "a.duckdb")
 
 
-def test_what_is_asked_for_must_exist(tmp_path: Path) -> None:
+def test_what_is_requested_must_exist(tmp_path: Path) -> None:
     save(tmp_path / "a", example())
     assert "did you mean 'decode.step'" in refusal("history", tmp_path, "--metric", "decode.stp")
     assert "has its commit" in refusal("history", tmp_path, "--by", "commit")

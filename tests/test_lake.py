@@ -215,7 +215,7 @@ def test_a_killed_compaction_leaves_a_whole_lake(tmp_path: Path, small: Path, pu
     assert check_lake(str(lake)).problems == ()
 
 
-def test_a_damaged_file_is_found_told_and_mended(tmp_path: Path, small: Path) -> None:
+def test_a_damaged_file_is_found_reported_and_mended(tmp_path: Path, small: Path) -> None:
     lake = tmp_path / "lake"
     entry = add_run(small, lake).entry
     file = lake / entry.tables["kernel"].file
@@ -373,7 +373,7 @@ def test_nothing_is_printed_for_what_is_no_run_or_fits_no_line(tmp_path: Path) -
         traceql.open_lake(tmp_path / "none")
 
 
-def test_without_ray_the_next_step_is_told(
+def test_without_ray_the_next_step_is_reported(
     tmp_path: Path, runs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)

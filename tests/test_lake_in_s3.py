@@ -94,6 +94,6 @@ def test_what_no_run_names_stays_for_a_day(database: Path, monkeypatch: pytest.M
     assert len(entries(store_at(memory))) == 1
 
 
-def test_an_unknown_protocol_is_told() -> None:
+def test_an_unknown_protocol_is_reported() -> None:
     with pytest.raises(LakeError, match=r"needs a package: pip install 'traceql\[s3\]'"):
         traceql.open_lake("nosuch://bucket/lake")

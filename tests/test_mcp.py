@@ -217,7 +217,7 @@ def test_a_mistake_is_one_line_that_says_what_to_correct(
 
 
 @pytest.mark.slow
-def test_a_folder_is_listed_anew_and_several_databases_need_a_name(
+def test_a_folder_is_listed_again_and_several_databases_need_a_name(
     trace: traceql.Run, tmp_path: Path
 ) -> None:
     with conversation(cwd=tmp_path) as assistant:

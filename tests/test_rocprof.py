@@ -128,7 +128,7 @@ def test_a_process_with_two_gpus_is_two_ranks_with_the_threads_that_launched(
 
 
 @pytest.mark.slow
-def test_packed_csv_of_several_processes_is_told_apart_by_their_guid(tmp_path: Path) -> None:
+def test_packed_csv_of_several_processes_is_distinguished_by_their_guid(tmp_path: Path) -> None:
     # As `rocpd convert` writes it, with a column before the others.
     for pid, device in ((7, 0), (8, 1)):
         records = [call(ts=_START, dur=5, correlation=1), kernel(ts=_START, dur=5, correlation=1)]

@@ -123,7 +123,7 @@ def test_places_along_one_kind_of_parallelism_are_the_ranks(
          (3, 4, "world_size is 4, but tp x pp x dp is 8")),
     ],
 )  # fmt: skip
-def test_the_ledger_tells_of_sizes_in_run_json_that_cannot_be(
+def test_the_ledger_reports_sizes_in_run_json_that_cannot_be(
     name: str,
     parallel: dict[str, int],
     places: tuple[int, int, int],

@@ -126,7 +126,7 @@ def test_a_trace_that_goes_away_is_one_clear_line(
     assert ("it was moved or deleted" if happens == "deleted" else "changed") in line
 
 
-def test_a_connection_that_says_nothing_keeps_nobody(tmp_path: Path) -> None:
+def test_a_connection_that_says_nothing_blocks_no_other(tmp_path: Path) -> None:
     with serving(online_page, tmp_path) as client:
         silent = socket.create_connection(("127.0.0.1", client.port))
         client.ask(client.trace, Origin=PERFETTO)

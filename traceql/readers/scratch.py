@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.errors import LossyLoad, TraceCorrupt
-from traceql.readers.shown import shown
+from traceql.readers.redaction import redacted
 from traceql.readers.unpacked import ANEW
 from traceql.util.text import identifier
 
@@ -47,7 +47,7 @@ class Scratch:
 
     def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path) -> None:
         self.con, self.folder = con, folder
-        con.create_function("shown", shown, ["VARCHAR"], "VARCHAR")
+        con.create_function("redacted", redacted, ["VARCHAR"], "VARCHAR")
         self.run(MACROS)
 
     def run(self, script: Path) -> None:
@@ -91,7 +91,7 @@ class Scratch:
         absent = [n for n, _, filled, given in declared if (filled or given) and n not in present]
         if absent and present and container.rows(source):
             listed = " and no ".join(absent)
-            raise TraceCorrupt(f"table {shown(source)} has no column {listed}; {container.anew}")
+            raise TraceCorrupt(f"table {redacted(source)} has no column {listed}; {container.anew}")
         if absent or not types:
             return
         filled = [name for name, _, filled, _ in declared if filled]
@@ -102,7 +102,7 @@ class Scratch:
                 if batch.column(name).null_count:
                     row = found + batch.column(name).is_null().index(True).as_py() + 1
                     raise TraceCorrupt(
-                        f"table {shown(source)}, row {row}: column {name} has no value; {ANEW}"
+                        f"table {redacted(source)}, row {row}: column {name} has no value; {ANEW}"
                     )
             found += batch.num_rows
             part = pa.Table.from_batches([batch])  # noqa: F841
@@ -111,7 +111,7 @@ class Scratch:
             )
         self.con.commit()
         if found != (counted := container.rows(source)):
-            raise LossyLoad(f"{found:,} of {counted:,} rows of table {shown(source)} were read")
+            raise LossyLoad(f"{found:,} of {counted:,} rows of table {redacted(source)} were read")
 
     def declared_tables(self) -> list[str]:
         """The tables that are declared, in that order."""

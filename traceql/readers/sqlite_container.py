@@ -16,8 +16,8 @@ import adbc_driver_sqlite.dbapi as adbc
 import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
+from traceql.readers.redaction import redacted
 from traceql.readers.scratch import BATCH_ROWS
-from traceql.readers.shown import shown
 from traceql.readers.sqlite_file import file_uri, one_line, settled_file
 from traceql.readers.unpacked import ANEW
 from traceql.util.files import size_and_mtime
@@ -119,12 +119,12 @@ class SqliteContainer:
             sql = f"SELECT {column}, {place} FROM {identifier(table)} WHERE {odd} LIMIT 1"
             for value, row in self.query(sql):
                 return TraceCorrupt(
-                    f"table {shown(table)}{'' if row is None else f', row {row}'}: column "
-                    f"{shown(name)} has the value {shown(value)[:60]!r}, which is no {form.noun}; "
-                    f"{ANEW}"
+                    f"table {redacted(table)}{'' if row is None else f', row {row}'}: column "
+                    f"{redacted(name)} has the value {redacted(value)[:60]!r}, "
+                    f"which is no {form.noun}; {ANEW}"
                 )
         first, *_ = str(error).splitlines() or [""]
-        return TraceCorrupt(f"damaged SQLite file (table {shown(table)}: {first}); {ANEW}")
+        return TraceCorrupt(f"damaged SQLite file (table {redacted(table)}: {first}); {ANEW}")
 
 
 def _typed(column: pa.Array, wanted: pa.DataType) -> pa.Array:

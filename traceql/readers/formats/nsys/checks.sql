@@ -55,7 +55,7 @@ SELECT 0, 'rows that are no calls', COUNT(*) FILTER (is_other), COUNT(*), NULL,
 FROM (SELECT eventClass IS NULL OR eventClass NOT IN (0, 1) AS is_other FROM CUPTI_ACTIVITY_KIND_RUNTIME)
 HAVING COUNT(*) FILTER (is_other) > 0
 UNION ALL
-SELECT 0, 'table ' || shown(name), 0, rows, NULL, 'rows loaded; rows in the file (not loaded)'
+SELECT 0, 'table ' || redacted(name), 0, rows, NULL, 'rows loaded; rows in the file (not loaded)'
 FROM (SELECT * FROM file_table ORDER BY name) WHERE rows > 0
 UNION ALL
 SELECT 0, 'table ' || name, kept, total, NULL, 'rows loaded; rows of table ' || name || '. The others have no time or no place'
@@ -71,7 +71,7 @@ FROM (
 WHERE kept < total
 UNION ALL
 SELECT 0, 'views', 0, COUNT(*), NULL,
-    'views loaded; views in the file, which show what is in its tables: ' || string_agg(shown(name), ', ' ORDER BY name)
+    'views loaded; views in the file, which show what is in its tables: ' || string_agg(redacted(name), ', ' ORDER BY name)
 FROM file_table WHERE is_view AND NOT is_read HAVING COUNT(*) > 0
 UNION ALL
 -- Types 33, 39, 75 and 76 name something, or end such a name.

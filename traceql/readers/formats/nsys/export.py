@@ -12,8 +12,8 @@ from traceql.errors import NotATrace, TraceCorrupt
 from traceql.readers.formats.nsys import REPORT, TEXTS, is_part
 from traceql.readers.formats.nsys.parquet_folder import ParquetFolder
 from traceql.readers.formats.nsys.payloads import payloads
+from traceql.readers.redaction import redacted
 from traceql.readers.scratch import Scratch
-from traceql.readers.shown import shown
 from traceql.readers.sqlite_container import SqliteContainer, opened_sqlite
 
 _ANEW = "make the file again with nsys export --type sqlite"
@@ -40,8 +40,8 @@ _KEPT = {
     "META_DATA_EXPORT": _OPTIONS,
     "EXPORT_META_DATA": _OPTIONS,
     "META_DATA_CAPTURE": ("*", _GRAPHS),
-    "DIAGNOSTIC_EVENT": ("severity, shown(text) AS text", "severity IN (2, 3)"),
-    "PROCESSES": ("* REPLACE (shown(name) AS name)", "TRUE"),
+    "DIAGNOSTIC_EVENT": ("severity, redacted(text) AS text", "severity IN (2, 3)"),
+    "PROCESSES": ("* REPLACE (redacted(name) AS name)", "TRUE"),
     TEXTS: ("*", "id IN (FROM used_text)"),
 }
 
@@ -92,7 +92,7 @@ def _exported(path: Path, folder: Path) -> Path:
     done = subprocess.run([tool, *options], capture_output=True, text=True, errors="replace")
     if done.returncode or not made.exists():
         lines = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-        raise TraceCorrupt(f"nsys export failed ({shown(lines[-1])})")
+        raise TraceCorrupt(f"nsys export failed ({redacted(lines[-1])})")
     return made
 
 

@@ -299,7 +299,7 @@ SELECT -1 - id, regexp_replace(value, '(_v\d+)?(_pt(sz|ds))?$', '') FROM StringI
 
 CREATE VIEW track AS
 WITH thread_name AS (
-    SELECT globalTid, LAST(shown(value) ORDER BY ThreadNames.rowid) AS name FROM ThreadNames
+    SELECT globalTid, LAST(redacted(value) ORDER BY ThreadNames.rowid) AS name FROM ThreadNames
     INNER JOIN StringIds ON id = nameId GROUP BY globalTid
 ),
 

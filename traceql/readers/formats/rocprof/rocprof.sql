@@ -99,7 +99,7 @@ WITH tracks AS (
 SELECT
     rank, track, IF(on_gpu, number, pid) AS slice_pid, IF(on_gpu, stream, number) AS slice_tid,
     CAST(slice_pid AS VARCHAR) AS pid, IF(on_gpu OR kind = 0, CAST(slice_tid AS VARCHAR), thread) AS tid,
-    IF(on_gpu, concat_ws(' ', 'GPU', number), shown(name)) AS process_name,
+    IF(on_gpu, concat_ws(' ', 'GPU', number), redacted(name)) AS process_name,
     IF(on_gpu, COALESCE('stream ' || stream, 'no stream'), thread) AS thread_name, IF(on_gpu, process_name, NULL) AS process_labels
 FROM tracks
 UNION ALL BY NAME
@@ -186,7 +186,7 @@ SELECT
     rank,
     json_object(
         'form', getvariable('form'), 'schema', (SELECT FIRST(value ORDER BY rowid) FROM rocpd_metadata WHERE part = 0),
-        'process', pid, 'process_name', shown(rank_part.name), 'device', rank_part.device, 'device_name', agent.name,
+        'process', pid, 'process_name', redacted(rank_part.name), 'device', rank_part.device, 'device_name', agent.name,
         'architecture', architecture, 'place', rank
     ) AS metadata
 FROM rank_part LEFT JOIN (

@@ -5,7 +5,7 @@ from typing import Any
 LETTERS = 160  # of a text that are shown
 
 
-def shown(text: Any) -> str:
+def redacted(text: Any) -> str:
     """The text in one line, up to its first equals sign: a value may be a secret, and have spaces.
 
     An export repeats the environment of the program, as `NAME=value`, in places of its own; a
