@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from drills.case import LOSS_TOLD, Amounts, Case, Kind, Outcome, Verdict
+from drills.case import LOSS_TOLD, Case, Kind, Outcome, Verdict
 from drills.kinds import kinds
 from drills.process import outcomes
 from drills.seeds import import_all
@@ -97,11 +97,10 @@ def main(
     if number is not None and len(only) != 1:
         raise click.UsageError("--case needs --only with one kind")
     chosen = {name: kind for name, kind in kinds().items() if not only or name in only}
-    amounts = Amounts(mutants, kills)
     cases = [
         Case(kind.name, n, seed)
         for kind in chosen.values()
-        for n in ([number] if number is not None else range(kind.count(amounts)))
+        for n in ([number] if number is not None else range(kind.count(mutants, kills)))
     ]
     import_all()
     for kind in chosen.values():

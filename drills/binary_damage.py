@@ -119,31 +119,20 @@ def dropped(packets: Packets, random: Random) -> Packets:
     return [packet for packet in packets if random.random() > share]
 
 
-def doubled(packets: Packets, random: Random) -> Packets:
-    return [packet for packet in packets for _ in range(random.choice((1, 1, 1, 2)))]
-
-
-def shuffled(packets: Packets, random: Random) -> Packets:
-    return random.sample(packets, len(packets))
-
-
-def shuffled_events(packets: Packets, random: Random) -> Packets:
-    """Events in any order behind the descriptors; what each one says stays the same."""
-    tracks = [packet for packet in packets if packet.HasField("track_descriptor")]
-    events = [packet for packet in packets if not packet.HasField("track_descriptor")]
-    return tracks + random.sample(events, len(events))
+def _tracks(packets: Packets) -> Packets:
+    return [packet for packet in packets if packet.HasField("track_descriptor")]
 
 
 def other_parent(packets: Packets, random: Random) -> Packets:
     """Tracks inside themselves or inside tracks that do not exist."""
-    tracks = [packet.track_descriptor for packet in packets if packet.HasField("track_descriptor")]
+    tracks = [packet.track_descriptor for packet in _tracks(packets)]
     for track in tracks:
         track.parent_uuid = random.choice((track.uuid, 999, tracks[0].uuid))
     return packets
 
 
 def other_track(packets: Packets, random: Random) -> Packets:
-    uuids = [p.track_descriptor.uuid for p in packets if p.HasField("track_descriptor")]
+    uuids = [packet.track_descriptor.uuid for packet in _tracks(packets)]
     for packet in _events(packets, random):
         packet.track_event.track_uuid = random.choice((0, 12345, _UINT64, *uuids))
     return packets
@@ -213,9 +202,19 @@ def _events(packets: Packets, random: Random) -> Packets:
 
 
 PACKET_MUTATORS: Mapping[str, Callable[[Packets, Random], Packets]] = {
-    function.__name__: function
-    for function in (
-        dropped, doubled, shuffled, shuffled_events, other_track, odd_arguments, endless_flows,
-        other_parent,
-    )
-} | {name: _odd_field(*field) for name, field in _ODD_FIELDS.items()}  # fmt: skip
+    "dropped": dropped,
+    "doubled": lambda packets, random: [
+        packet for packet in packets for _ in range(random.choice((1, 1, 1, 2)))
+    ],
+    "shuffled": lambda packets, random: random.sample(packets, len(packets)),
+    # Events in any order behind the descriptors; what each one says stays the same.
+    "shuffled_events": lambda packets, random: sorted(
+        random.sample(packets, len(packets)),
+        key=lambda packet: not packet.HasField("track_descriptor"),
+    ),
+    "other_parent": other_parent,
+    "other_track": other_track,
+    "odd_arguments": odd_arguments,
+    "endless_flows": endless_flows,
+    **{name: _odd_field(*field) for name, field in _ODD_FIELDS.items()},
+}

@@ -48,19 +48,11 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Amounts:
-    """How many cases are wanted: `mutants` of each kind of input, and `kills`."""
-
-    mutants: int
-    kills: int
-
-
-@dataclass(frozen=True)
 class Kind:
     """A kind of drill.
 
     Attributes:
-        count: the number of cases.
+        count: the number of cases, given those of mutants of each kind of input, and of kills.
         run: runs a case in an empty folder, in a process that was forked for it.
         prepare: called once before the cases, in the process from which they are forked.
         smaller: writes a smaller input with the same verdict into a folder, and says in lines what
@@ -68,7 +60,7 @@ class Kind:
     """
 
     name: str
-    count: Callable[[Amounts], int]
+    count: Callable[[int, int], int]
     run: Callable[[Case, Path], Outcome]
     prepare: Callable[[], object] = lambda: None
     smaller: Callable[[Case, Outcome, Path], Sequence[str]] | None = None

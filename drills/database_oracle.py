@@ -88,14 +88,11 @@ def decisions(own: bytes, names: Iterable[str]) -> Mapping[str, tuple[str, int |
         Invalid: the file is not a list of rules.
     """
     rules = sorted((_rules(_BUILT_IN.read_bytes()) | _rules(own)).items())
-    return {name: _decision(rules, name) for name in names}
-
-
-def _decision(rules: Iterable[tuple[int, tuple[str, str]]], name: str) -> tuple[str, int | None]:
-    for priority, (pattern, category) in rules:
-        if re.search(pattern, name, re.ASCII):
-            return category, priority
-    return "other", None
+    matching = {
+        name: [(c, priority) for priority, (p, c) in rules if re.search(p, name, re.ASCII)]
+        for name in names
+    }
+    return {name: found[0] if found else ("other", None) for name, found in matching.items()}
 
 
 def _rules(content: bytes) -> Rules:
@@ -107,11 +104,8 @@ def _rules(content: bytes) -> Rules:
             if None in row:
                 raise Invalid
             priority, pattern, category = row["priority"], row["pattern"], row["category"]
-            if (
-                not pattern
-                or category not in _CATEGORIES
-                or not re.fullmatch("[0-9]+", priority.strip())
-            ):
+            is_number = re.fullmatch("[0-9]+", priority.strip())
+            if not pattern or category not in _CATEGORIES or not is_number:
                 raise Invalid
             if int(priority) in found:
                 raise Invalid

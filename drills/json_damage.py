@@ -19,11 +19,6 @@ ODD_TEXTS = (
 )  # fmt: skip
 
 
-def far_apart(event: Event, random: Random) -> Event:
-    """Times from zero to some years; 64-bit nanoseconds hold 292 years."""
-    return event | {"ts": random.choice((0, 1e9, 1.5e15, 4e15))}
-
-
 def negative(event: Event, random: Random) -> Event:
     key = random.choice(("ts", "dur"))
     return event | {key: -event[key]}
@@ -106,7 +101,7 @@ EVENT_MUTATORS: Mapping[str, Callable[[list[Event], Random], list[Event]]] = {
     "equal_times": equal_times,
     "empty": _odd("X", (0,), "dur"),
     "negative": _some("X", negative),
-    "far_apart": _some("X", far_apart),
+    "far_apart": _odd("X", (0, 1e9, 1.5e15, 4e15), "ts"),  # 64-bit nanoseconds hold 292 years
     "many_threads": _odd("any", range(5_000), "tid"),
     "other_ids": _odd("any", _IDS, "pid", "tid"),
     "one_thread": lambda events, _: [event | {"pid": 1, "tid": 1} for event in events],
@@ -297,4 +292,9 @@ def _places(root: Json, random: Random, numbers: Sequence[int] = (1,)) -> Iterat
 
 TREE_MUTATORS: Mapping[str, Callable[[Json, Random], Json]] = {
     function.__name__: function for function in (any_type, remove, deep, long_list, swap)
+}
+# From a value to the bytes of a file, as the stages of damage need it.
+CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
+    "text": lambda value: json.dumps(value, ensure_ascii=False),
+    "encoding": lambda text: text.encode(errors="surrogatepass"),
 }

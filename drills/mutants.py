@@ -86,7 +86,7 @@ def mutant_kind(
 ) -> Kind:
     return Kind(
         name,
-        count=lambda amounts: amounts.mutants,
+        count=lambda mutants, _kills: mutants,
         run=lambda case, folder: attempt(built(recipe(case.random)), case, folder),
         prepare=old_database,
         smaller=partial(_smaller, recipe, built),

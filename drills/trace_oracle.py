@@ -5,7 +5,6 @@ import json
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
@@ -93,7 +92,21 @@ def truth_of(text: bytes) -> Truth | None:
         events = None if trace.get(_TWICE) else trace.get("traceEvents")
     if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
         return None
-    return _truth(events)
+    found = Truth()
+    for event in events:
+        phase = event.get("ph")
+        if phase == "X":
+            try:
+                complete = _complete(event)
+            except _Unknown:
+                found.uncertain += 1
+                continue
+            found.certain[complete] += 1
+            with suppress(_Unknown):
+                found.described[complete[3], one_form(event.get("args"))] += 1
+        elif phase in _INSTANTS and isinstance(phase, str):
+            found.instants += 1
+    return found
 
 
 def _parsed(text: str) -> Any:
@@ -132,36 +145,12 @@ def _spell_out(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_SPELLED, _spell_out)
 
 
-def _truth(events: Iterable[dict[str, Any]]) -> Truth:
-    found = Truth()
-    for event in events:
-        phase = event.get("ph")
-        if phase == "X":
-            try:
-                complete = _complete(event)
-            except _Unknown:
-                found.uncertain += 1
-                continue
-            found.certain[complete] += 1
-            with suppress(_Unknown):
-                found.described[complete[3], one_form(event.get("args"))] += 1
-        elif phase in _INSTANTS and isinstance(phase, str):
-            found.instants += 1
-    return found
-
-
 def _complete(event: dict[str, Any]) -> Complete:
     name = event.get("name")
     if _TWICE in event or not isinstance(name, str) or _has_half_of_a_pair(name):
         raise _Unknown
-    dur = event.get("dur")
-    return (
-        _id(event.get("pid")),
-        _id(event.get("tid")),
-        name,
-        _ns(event.get("ts")),
-        0 if dur is None else _ns(dur),
-    )
+    dur = 0 if event.get("dur") is None else _ns(event["dur"])
+    return _id(event.get("pid")), _id(event.get("tid")), name, _ns(event.get("ts")), dur
 
 
 def _id(value: Any) -> int | None:
@@ -198,10 +187,7 @@ def one_form(args: Any) -> str:
         return ""
     if not isinstance(args, dict):
         raise _Unknown
-    text = repr(_sorted(args))
-    if _has_half_of_a_pair(text):
-        raise _Unknown
-    return text
+    return repr(_sorted(args))
 
 
 def _sorted(value: Any) -> Any:
@@ -212,9 +198,8 @@ def _sorted(value: Any) -> Any:
     if isinstance(value, list):
         return [_sorted(inner) for inner in value]
     if isinstance(value, Decimal | int) and not isinstance(value, bool):
-        return (
-            str(Decimal(value).normalize()) if abs(Decimal(value).adjusted()) < 40 else str(value)
-        )
+        exact = Decimal(value)
+        return str(exact.normalize() if abs(exact.adjusted()) < 40 else value)
     if isinstance(value, str) and _has_half_of_a_pair(value):
         raise _Unknown
     return value
@@ -230,11 +215,8 @@ def loaded_args(text: str | None) -> str:
 
 Slice = tuple[str, int, int]  # name, start, duration in ns
 _PACKET_TAG = 0x0A  # field 1 of the message Trace, with a length
-_BEGIN, _END, _INSTANT = (
-    TrackEvent.TYPE_SLICE_BEGIN,
-    TrackEvent.TYPE_SLICE_END,
-    TrackEvent.TYPE_INSTANT,
-)
+_BEGIN, _END = TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_SLICE_END
+_INSTANT = TrackEvent.TYPE_INSTANT
 _LATEST = 2**62  # ns; no seed and no mutator means a later time
 
 
@@ -277,9 +259,8 @@ def slices_of(content: bytes) -> Slices | None:
         found.began += event.type in (_BEGIN, _INSTANT)
         found.is_certain &= _is_plain(packet, described) and is_slice
         by_track[event.track_uuid].append((packet.timestamp, event.type, event.name))
-    if found.is_certain:
-        for events in by_track.values():
-            _pair(events, found)
+    for events in by_track.values() if found.is_certain else ():
+        _pair(events, found)
     return found
 
 

@@ -95,25 +95,17 @@ def _packets(path: Path) -> str | None:
     return None if found and found.began > 100 else f"{path.name} is cut off"
 
 
+_LOAD = ("load", TRACE, "-o", "run.duckdb")
+_REPORT = ("report", LOADED, "--format")
+_CHART = ("run", "kernels.top", LOADED, "--chart", "run.svg")
 COMMANDS = {
-    "load": Writing(
-        ("load", TRACE, "-o", "run.duckdb"), "run.duckdb", wrong_database, lambda: None
-    ),
+    "load": Writing(_LOAD, "run.duckdb", wrong_database, lambda: None),
     "load into a database": Writing(
-        ("load", TRACE, "-o", "run.duckdb"),
-        "run.duckdb",
-        _with_old_rank,
-        lambda: old_database().read_bytes(),
+        _LOAD, "run.duckdb", _with_old_rank, lambda: old_database().read_bytes()
     ),
     "report": Writing(("report", LOADED, "-o", "run.html"), "run.html", _ends(b"</html>")),
-    "report json": Writing(
-        ("report", LOADED, "--format", "json", "-o", "run.json"), "run.json", _json
-    ),
-    "report csv": Writing(
-        ("report", LOADED, "--format", "csv", "-o", "tables"), "tables", _csv_folder, lambda: None
-    ),
+    "report json": Writing((*_REPORT, "json", "-o", "run.json"), "run.json", _json),
+    "report csv": Writing((*_REPORT, "csv", "-o", "tables"), "tables", _csv_folder, lambda: None),
     "export": Writing(("export", "perfetto", LOADED, "-o", "run.pftrace"), "run.pftrace", _packets),
-    "chart": Writing(
-        ("run", "kernels.top", LOADED, "--chart", "run.svg"), "run.svg", _ends(b"</svg>")
-    ),
+    "chart": Writing(_CHART, "run.svg", _ends(b"</svg>")),
 }

@@ -118,7 +118,7 @@ def _tried(statement: str, way: str, place: Path) -> Ended:
     return called(call, ["Run.sql", statement], place)
 
 
-SQL = Kind("sql", lambda _: len(STATEMENTS) * len(_WAYS), run_sql, prepare=loaded_database)
+SQL = Kind("sql", lambda *_: len(STATEMENTS) * len(_WAYS), run_sql, prepare=loaded_database)
 
 
 _SERVER_SECRET = b"the content of a secret file"
@@ -248,4 +248,4 @@ def _asked(port: int, request: bytes) -> bytes:
     return b"".join(parts)
 
 
-SERVER = Kind("server", lambda _: len(_REQUESTS) * len(_SITES), run_server)
+SERVER = Kind("server", lambda *_: len(_REQUESTS) * len(_SITES), run_server)

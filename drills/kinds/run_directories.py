@@ -39,9 +39,7 @@ def _seed() -> Mapping[str, Any]:
     run["ranks"] = [rank | {"trace": "traces/rank0.json"} for rank in run["ranks"][:1]]
     metrics = json.loads((_RUN / "metrics.json").read_text())
     for part in metrics["passes"].values():
-        part["requests"] = [
-            request | {"itl": request["itl"][:3]} for request in part["requests"][:3]
-        ]
+        part["requests"] = [one | {"itl": one["itl"][:3]} for one in part["requests"][:3]]
     lines = (_RUN / "steps.jsonl").read_text().splitlines()[:6]
     return {
         "run.json": run,
@@ -134,28 +132,20 @@ def _encoded(name: str, value: Any) -> bytes:
 
 def _disagreement(files: Mapping[str, bytes], events: int, database: Path) -> str | None:
     """What was lost of a file although the ledger does not say that this file is damaged."""
-    (found,) = rows(database, "SELECT COUNT(*) FROM slice JOIN trace USING (rank) WHERE rank <> 7")[
-        0
-    ]
+    ((found,),) = rows(database, f"SELECT COUNT(*) FROM slice WHERE rank <> {OLD_RANK}")
     if found != events:
         return f"{found} slices of {events}"
-    told = admitted_losses(database)
-    if not _is_damaged(files) and (lost := set(told) - _contradicted(database)):
+    failed = admitted_losses(database)
+    is_damaged = any(files.get(name) != _encoded(name, value) for name, value in _seed().items())
+    # A rank that the database had before is none of the run's two.
+    has_old_rank = (OLD_RANK,) in rows(database, "SELECT rank FROM trace")
+    lost = {*failed} - ({"sizes in run.json"} if has_old_rank else set())
+    if lost and not is_damaged:
         return f"an undamaged run fails its ledger: {', '.join(sorted(lost))}"
     for file, check in _CHECKS.items():
-        if file not in told and (wrong := check(files, database)):
+        if file not in failed and (wrong := check(files, database)):
             return wrong
     return None
-
-
-def _contradicted(database: Path) -> set[str]:
-    """The checks that rightly fail: a rank that the database had before is none of the run's two."""
-    ranks = rows(database, "SELECT rank FROM trace")
-    return {"sizes in run.json"} if (OLD_RANK,) in ranks else set()
-
-
-def _is_damaged(files: Mapping[str, bytes]) -> bool:
-    return any(files.get(name) != _encoded(name, value) for name, value in _seed().items())
 
 
 def _value(content: bytes | None) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 from drills.binary_damage import BYTE_MUTATORS
 from drills.case import Kind
 from drills.database_oracle import Invalid, decisions, rows
-from drills.json_damage import ENCODINGS, TEXT_MUTATORS, TREE_MUTATORS
+from drills.json_damage import CONVERSIONS, ENCODINGS, TEXT_MUTATORS, TREE_MUTATORS
 from drills.mutants import Mutant, Recipe, after_steps, mutant_kind, steps
 from drills.seeds import OLD_RANK, seed_traces
 
@@ -70,10 +70,8 @@ _RULES_STAGES: Mapping[str, Mapping[str, Callable[..., Any]]] = {
 def rules_recipe(random: Random) -> Recipe:
     """The units are rules."""
     priorities = random.sample(_PRIORITIES, random.randint(1, 8))
-    rules = [
-        [str(p), random.choice(_PATTERNS), random.choice(_CATEGORIES), "", "mine"]
-        for p in priorities
-    ]
+    chosen = [(random.choice(_PATTERNS), random.choice(_CATEGORIES)) for _ in priorities]
+    rules = [[str(p), *rule, "", "mine"] for p, rule in zip(priorities, chosen, strict=True)]
     return Recipe(rules, steps(random, _RULES_STAGES, weights=(6, 1, 1)))
 
 
@@ -91,9 +89,8 @@ def rules_mutant(recipe: Recipe) -> Mutant:
         for n, name in enumerate(_NAMES)
     ]
     files = {"rank0.json": json.dumps({"traceEvents": events}).encode(), "rules.csv": content}
-    return Mutant(
-        files, ["rank0.json", "--rules", "rules.csv"], partial(_rules_disagreement, content)
-    )
+    arguments = ["rank0.json", "--rules", "rules.csv"]
+    return Mutant(files, arguments, partial(_rules_disagreement, content))
 
 
 def _rules_disagreement(content: bytes, database: Path) -> str | None:
@@ -101,10 +98,8 @@ def _rules_disagreement(content: bytes, database: Path) -> str | None:
         expected = decisions(content, _NAMES)
     except Invalid:
         return "it accepted a file that is not a list of rules"
-    found = {
-        name: (category, priority)
-        for name, category, priority in rows(database, "SELECT * EXCLUDE symbol FROM kernel_class")
-    }
+    classes = rows(database, "SELECT * EXCLUDE symbol FROM kernel_class")
+    found = {name: (category, priority) for name, category, priority in classes}
     for name in _NAMES:
         if found.get(name) != expected[name]:
             return f"{name} has {found.get(name)}, not {expected[name]}"
@@ -143,12 +138,8 @@ def model_recipe(random: Random) -> Recipe:
 
 
 def model_mutant(recipe: Recipe) -> Mutant:
-    before = {
-        "text": lambda value: json.dumps(value, ensure_ascii=False),
-        "encoding": lambda text: text.encode(errors="surrogatepass"),
-    }
     value = copy.deepcopy(dict(recipe.units))
-    content: bytes = after_steps(value, recipe.steps, _MODEL_STAGES, before)
+    content: bytes = after_steps(value, recipe.steps, _MODEL_STAGES, CONVERSIONS)
     trace = seed_traces()[0]
     events = [event for event in trace["traceEvents"] if event["ph"] == "X"][:20]
     files = {"rank0.json": json.dumps({"traceEvents": events}).encode(), "config.json": content}
@@ -187,14 +178,10 @@ def _described(value: Any) -> tuple[str, int, int | None] | None:
         one = waiting.pop()
         if not isinstance(one, dict):
             continue
-        kind, layers, hidden = (
-            one.get(k) for k in ("model_type", "num_hidden_layers", "hidden_size")
-        )
+        kind, layers, hidden = map(one.get, ("model_type", "num_hidden_layers", "hidden_size"))
         if isinstance(kind, str) and _is_int(layers):
-            is_size = _is_int(hidden) and hidden in _INT64
-            return (
-                (kind, layers, hidden if is_size else None) if 0 < layers <= _MOST_LAYERS else None
-            )
+            size = hidden if _is_int(hidden) and hidden in _INT64 else None
+            return (kind, layers, size) if 0 < layers <= _MOST_LAYERS else None
         waiting += reversed(one.values())
     return None
 

@@ -1,7 +1,6 @@
 """Damaged traces: JSON, gzip and native Perfetto traces."""
 
 import copy
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -14,7 +13,13 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket
 from drills.binary_damage import BYTE_MUTATORS, GZIP_MUTATORS, PACKET_MUTATORS, packed
 from drills.case import Kind
 from drills.database_oracle import admitted_losses, disagreement, rows
-from drills.json_damage import ENCODINGS, EVENT_MUTATORS, TEXT_MUTATORS, TREE_MUTATORS
+from drills.json_damage import (
+    CONVERSIONS,
+    ENCODINGS,
+    EVENT_MUTATORS,
+    TEXT_MUTATORS,
+    TREE_MUTATORS,
+)
 from drills.mutants import Mutant, Recipe, Step, after_steps, mutant_kind, steps
 from drills.seeds import OLD_RANK, Event, seed_traces
 from drills.trace_oracle import Slices, slices_of, truth_of, unpacked
@@ -41,11 +46,7 @@ def content_of(recipe: Recipe, stages: Mapping[str, Mapping[str, Any]]) -> bytes
     """The file after all steps."""
     units = copy.deepcopy(list(recipe.units))
     about = units.pop(0) if units and "traceEvents" not in units[0] and "ph" not in units[0] else {}
-    before: Mapping[str, Callable[[Any], Any]] = {
-        "structure": lambda events: about | {"traceEvents": events},
-        "text": lambda value: json.dumps(value, ensure_ascii=False),
-        "encoding": lambda text: text.encode(errors="surrogatepass"),
-    }
+    before = {"structure": lambda events: about | {"traceEvents": events}, **CONVERSIONS}
     content: bytes = after_steps(units, recipe.steps, stages, before)
     return content
 

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from drills.database_oracle import admitted_losses, rows
 from drills.judging import changes, judged, state
 from drills.process import ROOT, executed, started
 from drills.seeds import seed_traces
-from drills.writers import COMMANDS, LOADED, Writing, fill, loaded_database, wrong_database
+from drills.writers import COMMANDS, LOADED, fill, loaded_database, wrong_database
 
 # Writes a file of a run directory over and over, as `traceql capture` does.
 _CAPTURE = """
@@ -52,26 +51,20 @@ def time_commands() -> None:
 
 
 def run_kill(case: Case, folder: Path) -> Outcome:
+    """Kills a command, then runs it again."""
     random = case.random
     name = _WRITERS[case.number % len(_WRITERS)]
     place = folder / "work"
     place.mkdir()
     if name == "capture":
         return _capture(place, random.uniform(0.1, 1.5))
-    return _command(place, COMMANDS[name], random.uniform(0, _seconds(name)), random.random() < 0.5)
-
-
-def _command(place: Path, writing: Writing, after_s: float, alone: bool) -> Outcome:
-    """Kills a command, then runs it again.
-
-    Args:
-        alone: only the command itself is killed, and not the processes that it has started.
-    """
+    writing, after_s = COMMANDS[name], random.uniform(0, _seconds(name))
     fill(place, writing)
     before = state(place)
     process = started(writing.arguments, place)
     time.sleep(after_s)
-    (os.kill if alone else os.killpg)(process.pid, signal.SIGKILL)
+    # The command alone, or with the processes that it has started.
+    (os.kill if random.random() < 0.5 else os.killpg)(process.pid, signal.SIGKILL)
     process.wait()
     target = place / writing.target
     checks = {LOADED: wrong_database, writing.target: writing.wrong}
@@ -79,20 +72,21 @@ def _command(place: Path, writing: Writing, after_s: float, alone: bool) -> Outc
         partly = (place / name).is_dir()  # of a folder, each file is whole or absent
         if not partly and (wrong := checks[name](place / name)):
             return Outcome(Verdict.WRONG, f"killed after {after_s:.2f} s: {wrong}")
-    written = [writing.target, *(f"{writing.target}/{path.name}" for path in _files(target))]
+
+    def files() -> list[str]:
+        """The files of a report; drafts have other names."""
+        found = target.glob("[!.]*") if target.is_dir() else ()
+        return [f"{writing.target}/{path.name}" for path in found]
+
+    written = [writing.target, *files()]
     ended = executed(writing.arguments, place)
-    written += [f"{writing.target}/{path.name}" for path in _files(target)]
+    written += files()
     outcome = judged(
         ended, place, before, written=written, disagreement=lambda: writing.wrong(target),
         must_succeed=True,
     )  # fmt: skip
     reason = f"killed after {after_s:.2f} s, then: {outcome.reason}" if outcome.reason else ""
     return Outcome(outcome.verdict, reason, outcome.command)
-
-
-def _files(folder: Path) -> list[Path]:
-    """The files of a report; drafts have other names."""
-    return list(folder.glob("[!.]*")) if folder.is_dir() else []
 
 
 def _capture(place: Path, after_s: float) -> Outcome:
@@ -114,18 +108,11 @@ def _capture(place: Path, after_s: float) -> Outcome:
     return Outcome(Verdict.RIGHT)
 
 
-KILL = Kind("kill", lambda amounts: amounts.kills, run_kill, prepare=time_commands)
+KILL = Kind("kill", lambda _, kills: kills, run_kill, prepare=time_commands)
 
 
-_LIMITS = (
-    4_000,
-    150_000,
-    400_000,
-    1_000_000,
-    2_000_000,
-    8_000_000,
-    None,
-)  # bytes; None: a read-only folder
+# Bytes; None is a read-only folder.
+_LIMITS = (4_000, 150_000, 400_000, 1_000_000, 2_000_000, 8_000_000, None)
 _CASES = [(name, limit) for name in COMMANDS for limit in _LIMITS]
 
 
@@ -141,26 +128,21 @@ def run_no_space(case: Case, folder: Path) -> Outcome:
     arguments = list(writing.arguments)
     if limit is None and os.geteuid() == 0:
         arguments[-1] = f"/sys/{writing.target}"
-    prepare = _limited(limit) if limit else lambda: None
+
+    def prepare() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        if limit:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
     ended = executed(arguments, place, prepare=prepare)
     place.chmod(0o755)
     target = place / writing.target
     files = (path.relative_to(place) for path in target.rglob("*"))
     written = [writing.target, *map(str, files)]
-    return judged(
-        ended, place, before, written=written, disagreement=lambda: writing.wrong(target)
-    )  # fmt: skip
+    return judged(ended, place, before, written=written, disagreement=lambda: writing.wrong(target))
 
 
-def _limited(size: int) -> Callable[[], None]:
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-    return limit
-
-
-NO_SPACE = Kind("no space", lambda _: len(_CASES), run_no_space, prepare=loaded_database)
+NO_SPACE = Kind("no space", lambda *_: len(_CASES), run_no_space, prepare=loaded_database)
 
 
 _PARALLEL_CASES = 6
@@ -195,4 +177,4 @@ def run_parallel(case: Case, folder: Path) -> Outcome:
     return Outcome(Verdict.RIGHT)
 
 
-PARALLEL = Kind("at once", lambda _: _PARALLEL_CASES, run_parallel)
+PARALLEL = Kind("at once", lambda *_: _PARALLEL_CASES, run_parallel)
