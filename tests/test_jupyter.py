@@ -18,12 +18,12 @@ _ABORTS = "import os, sys; sys.stdin.buffer.read(1); os.abort()"
 
 
 @pytest.fixture(scope="module")
-def trace() -> traceql.Trace:
+def trace() -> traceql.Run:
     return databases.trace("qwen3-8b-tp1-graph")
 
 
 @pytest.fixture
-def shell(trace: traceql.Trace) -> Iterator[InteractiveShell]:
+def shell(trace: traceql.Run) -> Iterator[InteractiveShell]:
     shell = InteractiveShell.instance()
     shell.user_ns["mine"] = trace
     shell.extension_manager.load_extension("traceql")
@@ -37,7 +37,7 @@ def completed(shell: InteractiveShell, cell: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_result_shows_its_chart_and_its_first_rows(trace: traceql.Trace) -> None:
+def test_a_result_shows_its_chart_and_its_first_rows(trace: traceql.Run) -> None:
     result = trace.run("kernels.by_category")
     shown = result._repr_html_()
     assert "<svg" in shown
@@ -52,7 +52,7 @@ def test_a_result_shows_its_chart_and_its_first_rows(trace: traceql.Trace) -> No
 
 @pytest.mark.slow
 def test_picture_and_rows_are_outputs_that_need_no_script(
-    shell: InteractiveShell, trace: traceql.Trace
+    shell: InteractiveShell, trace: traceql.Run
 ) -> None:
     picture, rows = shown(shell, trace.run("kernels.by_category"))
     assert picture["image/svg+xml"].startswith("<svg")
@@ -72,7 +72,7 @@ def altairs_renderer() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("altairs_renderer")
-def test_a_chart_is_a_picture_also_when_it_is_changed(trace: traceql.Trace) -> None:
+def test_a_chart_is_a_picture_also_when_it_is_changed(trace: traceql.Run) -> None:
     chart = trace.run("kernels.by_category").chart()
     for one in (chart, chart.properties(height=90), chart.encode(opacity=alt.value(0.5))):
         bundle = mime_bundle(one)
@@ -94,7 +94,7 @@ def shown(shell: InteractiveShell, value: object) -> list[dict[str, str]]:
     return [output.data for output in captured.outputs]
 
 
-def test_a_cell_of_sql_gives_a_result(shell: InteractiveShell, trace: traceql.Trace) -> None:
+def test_a_cell_of_sql_gives_a_result(shell: InteractiveShell, trace: traceql.Run) -> None:
     expected = trace.sql("SELECT COUNT(*) AS n FROM step").rows()
     first = shell.run_cell_magic("traceql", "mine", "SELECT COUNT(*) AS n FROM step")
     assert first.rows() == expected
@@ -123,7 +123,7 @@ def test_tables_and_their_columns_are_completed(shell: InteractiveShell) -> None
 
 @pytest.mark.slow
 def test_a_crash_of_the_drawing_library_leaves_the_rows_and_the_next_picture(
-    trace: traceql.Trace, monkeypatch: pytest.MonkeyPatch
+    trace: traceql.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = trace.run("kernels.by_category")
     drawing = notebook_drawing()

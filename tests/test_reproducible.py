@@ -54,7 +54,7 @@ class Split:
 _SPLIT = "PRAGMA verify_parallelism"
 
 
-def connected(trace: traceql.Trace, file: Path) -> duckdb.DuckDBPyConnection:
+def connected(trace: traceql.Run, file: Path) -> duckdb.DuckDBPyConnection:
     """A copy of the database with all tables, which one thread reads."""
     shutil.copy(trace.path, file)
     con = duckdb.connect()

@@ -105,7 +105,7 @@ def all_reduce(*, ts: float, dur: float, ranks: Sequence[int], **more: Any) -> E
     return kernel(ALL_REDUCE, ts=ts, dur=dur, **(given | more))
 
 
-def loaded(folder: Path, *ranks: Sequence[Event]) -> traceql.Trace:
+def loaded(folder: Path, *ranks: Sequence[Event]) -> traceql.Run:
     """The database of these ranks, opened."""
     for rank, events in enumerate(ranks):
         about = {"rank": rank, "world_size": len(ranks)}

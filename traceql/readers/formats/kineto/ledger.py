@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +10,11 @@ import pyarrow as pa
 from traceql.readers.flows import Flows
 from traceql.readers.formats.kineto.gathering import Gathered, unread
 from traceql.readers.formats.kineto.kineto_json import Event
-from traceql.readers.nesting import Nesting
 from traceql.readers.tables import COUNT, Remark
 from traceql.readers.timeline import COMPLETE, Timeline
+
+if TYPE_CHECKING:  # it imports the trace processor, which streaming does without
+    from traceql.readers.nesting import Nesting
 
 
 class Counts:
@@ -70,7 +72,9 @@ _NEGATIVE = (
 )
 
 
-def remarks(columns: Gathered, slices: Timeline, flows: Flows, nested: Nesting) -> Iterator[Remark]:
+def remarks(
+    columns: Gathered, slices: Timeline, flows: Flows, nested: "Nesting"
+) -> Iterator[Remark]:
     """The checks of a file that the trace processor nested."""
     # It reports every event that it drops.
     engine = f"errors reported by {nested.engine}"
