@@ -37,53 +37,57 @@ _PLACES = f"""
 """
 # An arrow begins at the first begin of its flow that is bound to a slice, or at the last pass
 # since. If an end that is bound to the next slice comes first, it begins at the first slice of
-# the file, as in the trace processor.
+# the file, as in the trace processor. Few flows have passes, and only these need a window.
 _ARROWS = f"""
-    WITH followed AS (
+    WITH numbered AS (
         SELECT
-            family, id, phase, number, bound_at, binds_late,
+            family, id, phase, bound, {{'slice': bound, 'ts': bound_ts}} AS target,
             bound IS NOT NULL AND (phase = {_BEGINS} OR is_late) AS starts,
-            {{'slice': bound, 'ts': bound_ts}} AS target,
-            BOOL_OR(phase = {_BEGINS}) OVER whole AS begins,
-            COUNT(*) FILTER (starts) OVER before > 0 AS has_started,
-            FIRST_VALUE(
-                CASE WHEN starts THEN CASE phase WHEN {_BEGINS} THEN target ELSE first_slice END END
-                IGNORE NULLS
-            ) OVER whole AS origin
+            ROW_NUMBER() OVER (
+                PARTITION BY family, id
+                ORDER BY COALESCE(bound_at, ts), COALESCE(binds_late, FALSE) DESC, phase, number
+            ) AS n
         FROM "end"
         LEFT JOIN bound ON number = bound."end"
-        CROSS JOIN (FROM first_slice)
-        WINDOW
-            whole AS (
-                PARTITION BY family, id
-                ORDER BY COALESCE(bound_at, ts), COALESCE(binds_late, FALSE) DESC, phase, number
-                ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
-            ),
-            before AS (
-                PARTITION BY family, id
-                ORDER BY COALESCE(bound_at, ts), COALESCE(binds_late, FALSE) DESC, phase, number
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            )
     ),
-    passed AS (
+    flow AS (
         SELECT
-            target, phase,
+            family, id,
+            MIN(n) FILTER (starts) AS n,
+            arg_min(CASE phase WHEN {_BEGINS} THEN target ELSE first_slice END, n)
+                FILTER (starts) AS origin,
+            BOOL_OR(phase = {_PASSES}) AS passes
+        FROM numbered
+        CROSS JOIN (FROM first_slice)
+        GROUP BY family, id
+        HAVING BOOL_OR(phase = {_BEGINS})
+    ),
+    drawn AS (
+        SELECT family, id, phase, numbered.n, target, origin, passes
+        FROM numbered
+        INNER JOIN flow USING (family, id)
+        WHERE bound IS NOT NULL AND phase <> {_BEGINS} AND numbered.n >= flow.n
+    ),
+    since AS (
+        SELECT target, origin AS since FROM drawn WHERE NOT passes
+        UNION ALL
+        SELECT
+            target,
             COALESCE(
                 LAST_VALUE(CASE WHEN phase = {_PASSES} THEN target END IGNORE NULLS) OVER (
                     PARTITION BY family, id
-                    ORDER BY bound_at, binds_late DESC, phase, number
+                    ORDER BY n
                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                 ),
                 origin
-            ) AS since
-        FROM followed
-        WHERE begins AND bound_at IS NOT NULL AND (has_started OR starts)
+            )
+        FROM drawn
+        WHERE passes
     )
     SELECT
         (CASE WHEN since.ts <= target.ts THEN since ELSE target END).slice AS slice_out,
         (CASE WHEN since.ts <= target.ts THEN target ELSE since END).slice AS slice_in
-    FROM passed
-    WHERE phase <> {_BEGINS}
+    FROM since
     ORDER BY ALL
 """
 
