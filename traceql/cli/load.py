@@ -29,7 +29,8 @@ from traceql.util.process import hide_pandas
     "--rules",
     multiple=True,
     type=INPUT,
-    help="CSV file of your own classification rules: priority, pattern, category.",
+    help="CSV file of your own classification rules: priority, pattern, category. Replaces the "
+    "rules of an earlier load.",
 )
 @click.option(
     "--model-config",

@@ -19,7 +19,7 @@
 # @column bytes            BIGINT   Size of the whole buffer (the output of an all_gather, the input of a reduce_scatter), bytes; NULL if unknown.
 # @column bytes_source     VARCHAR  Where bytes comes from: args (the event's own arguments), shapes (inputs of the operator that launched it) or inferred (tokens x hidden size x element size).
 # @column late_ns          BIGINT   How much later this rank began than the earliest rank, after the clock correction, ns; NULL unless the operation was found on all its ranks.
-# @column wait_ns          BIGINT   Wait time, ns: the part of the kernel's duration before the last rank had begun or, if not all ranks are loaded, that in which no plane of the device moved data; NULL if neither is known.
+# @column wait_ns          BIGINT   Wait time, ns: the part of the kernel's duration before the last rank had begun. Of an operation that was not found on all ranks, the time in which no task (plane) of an Ascend device moved data; NULL elsewhere.
 # @column wait_source      VARCHAR  Where wait_ns comes from: ranks (the operation was found on all its ranks) or planes (the tasks of an Ascend device that it consists of); NULL if wait_ns is.
 # @column late_place       BIGINT   Number of the rank, in its communicator from 0, that this rank waited for longest, by the planes of its Ascend device; NULL if they do not have it.
 # @column late_rank        BIGINT   The same rank as late_place, as the run numbers it; NULL if not all ranks of the communicator are known.
@@ -27,9 +27,9 @@
 # @column algbw_gbps       DOUBLE   Algorithm bandwidth: bytes / transfer_ns, 1e9 bytes per second.
 # @column busbw_gbps       DOUBLE   Bus bandwidth as nccl-tests defines it: algbw_gbps x 2(n-1)/n for all_reduce, x (n-1)/n for all_gather, reduce_scatter and all_to_all, x 1 for broadcast, reduce, send and recv, 1e9 bytes per second; NULL for other operations.
 # @column uncertainty_ns   BIGINT   How much the clocks of the ranks may still differ, ns; 0 if no difference was measured, NULL if the clocks could not be compared.
-# @column reliable         BOOLEAN  Whether transfer_ns, and wait_ns unless it is 0, are at least as long as uncertainty_ns; NULL if that is unknown.
+# @column reliable         BOOLEAN  Whether the clocks are known well enough: transfer_ns and wait_ns (unless it is 0) are at least uncertainty_ns; NULL if that is unknown.
 
-"""Finds the steps and operations that ranks share, by times on the reference clock."""
+"""Matches operations across ranks on the reference clock, and divides each into wait and transfer."""
 
 from collections.abc import Iterator
 
