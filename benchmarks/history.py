@@ -26,7 +26,7 @@ def main() -> None:
                 found = [_marks(_series(seed, points, noise, kind)) for seed in range(count)]
                 shares = [sum(mark in one for one in found) / count for mark in _OFF]
                 print(f"{points:7} {noise:6.1%} {kind:>9} {shares[0]:7.1%} {shares[1]:8.1%}")
-    print("\nA step, noise 1%: share of the series in which it is marked after so many points")
+    print("\nA step, noise 1%: share of the series in which it is marked after N points")
     print(f"{'step':>6} {'before':>7} {'spikes':>7}" + "".join(f" {n:>6}" for n in _AFTER))
     for step in (0.02, 0.03, 0.05, -0.05, 0.1):
         for before in (LEAST_BEFORE, 12, 30):

@@ -83,7 +83,7 @@ def _add_by_two(copies: Sequence[Path], lake: Path) -> None:
 
 
 def _repeat(store: Store, lake: Path, runs: int) -> None:
-    """Links the files of the runs until there are so many."""
+    """Links the files of the runs until there are enough."""
     found = entries(store)
     for number in range(len(found), runs):
         entry = found[number % len(found)]

@@ -2,8 +2,8 @@
 
     python benchmarks/large_traces.py TRACE.json.gz [--copies 7 65] [--memory 1700MiB] [--keep DIR]
 
-A large trace is a real one, repeated so many times, each time later and with ids of its own. What
-its database says is known in advance: so many times the slices, kernels and steps of the small one.
+A large trace is a real one, repeated, each time later and with ids of its own. What
+its database says is known in advance: N times the slices, kernels and steps of the small one.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def ask(database: Path) -> None:
 
 
 def repeat(trace: Path, large: Path, copies: int) -> None:
-    """Writes so many copies of all events of a trace, one after the other in time."""
+    """Writes N copies of all events of a trace, one after the other in time."""
     opened = gzip.open if trace.suffix == ".gz" else open
     with opened(trace, "rt") as file:
         text = file.read()

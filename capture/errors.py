@@ -18,7 +18,7 @@ class WorkloadInvalid(CaptureError):
 
 
 class PlanInvalid(CaptureError):
-    """A plan of an experiment cannot be read, or asks for what is impossible."""
+    """A plan of an experiment cannot be read, or requires what is impossible."""
 
 
 class ResultsUnusable(CaptureError):

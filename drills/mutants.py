@@ -38,8 +38,8 @@ def smallest(items: Sequence[Item], fails: Callable[[Sequence[Item]], bool]) -> 
 
 
 DATABASE = "run.duckdb"
-_PROCESS_EVERY = 20  # one mutant of so many is loaded by true processes
-_OLD_EVERY = 7  # one mutant of so many is added to a database
+_PROCESS_EVERY = 20  # one mutant in this many is loaded by true processes
+_OLD_EVERY = 7  # one mutant in this many is added to a database
 _MOST_ATTEMPTS = 40  # to make a failing mutant smaller
 
 

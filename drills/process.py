@@ -91,7 +91,7 @@ def environment() -> dict[str, str]:
 
 
 def started(arguments: Sequence[str], folder: Path) -> "subprocess.Popen[bytes]":
-    """A true process in a group of its own, whose output nobody reads."""
+    """A true process in a group of its own, whose output is discarded."""
     return subprocess.Popen(
         [*PROGRAM, *arguments], cwd=folder, env=environment(), stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, process_group=0,

@@ -110,7 +110,7 @@ listed AS (
     FROM unknown_part
     GROUP BY phase, what
 ),
-told AS (
+unmodelled_work AS (
     SELECT phase, string_agg(format('{}: {}', what, roles), '; ' ORDER BY ns DESC, what) AS missing
     FROM listed
     GROUP BY phase
@@ -128,15 +128,15 @@ timed AS (
 -- Parts without work say nothing about those that are unknown.
 summed AS (
     SELECT
-        timed.*, told.missing,
-        CASE WHEN worked.flops > 0 OR told.missing IS NULL THEN worked.flops END AS flops,
-        CASE WHEN worked.model_bytes > 0 OR told.missing IS NULL THEN worked.model_bytes END AS model_bytes,
-        CASE WHEN worked.compute_ns > 0 OR told.missing IS NULL THEN worked.compute_ns END AS compute_ns,
-        CASE WHEN worked.executed_ns > 0 OR told.missing IS NULL THEN worked.executed_ns END AS executed_ns,
-        CASE WHEN worked.memory_ns > 0 OR told.missing IS NULL THEN worked.memory_ns END AS memory_ns
+        timed.*, unmodelled_work.missing,
+        CASE WHEN worked.flops > 0 OR unmodelled_work.missing IS NULL THEN worked.flops END AS flops,
+        CASE WHEN worked.model_bytes > 0 OR unmodelled_work.missing IS NULL THEN worked.model_bytes END AS model_bytes,
+        CASE WHEN worked.compute_ns > 0 OR unmodelled_work.missing IS NULL THEN worked.compute_ns END AS compute_ns,
+        CASE WHEN worked.executed_ns > 0 OR unmodelled_work.missing IS NULL THEN worked.executed_ns END AS executed_ns,
+        CASE WHEN worked.memory_ns > 0 OR unmodelled_work.missing IS NULL THEN worked.memory_ns END AS memory_ns
     FROM timed
     LEFT JOIN worked USING (phase)
-    LEFT JOIN told USING (phase)
+    LEFT JOIN unmodelled_work USING (phase)
 )
 SELECT
     phase,

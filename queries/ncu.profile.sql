@@ -1,7 +1,7 @@
 -- One row per kernel that Nsight Compute profiled, with grid and block: its work at the duration under Nsight Compute.
 --
 -- Use it for a profile that is loaded without a trace. Nsight Compute runs a kernel alone, with fixed
--- clocks and empty caches unless told otherwise, so a kernel may take less or more time in a run: with a
+-- clocks and empty caches unless an option says otherwise, so a kernel may take less or more time in a run: with a
 -- trace of the same program, ncu.roofline has the same counts at the durations of the trace. Graphs and
 -- ranges that were profiled as one are kernels here, called (graph) and (range).
 -- @param  limit            BIGINT  = 20            Rows to return; 0 for all.

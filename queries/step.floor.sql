@@ -98,7 +98,7 @@ unknown AS (
         AND unmodelled.role = of_role.role
     GROUP BY unmodelled.phase, unmodelled.only_step, what
 ),
-told AS (
+unmodelled_work AS (
     SELECT phase, only_step, string_agg(format('{}: {}', what, roles), '; ' ORDER BY ns DESC, what) AS missing
     FROM unknown
     GROUP BY phase, only_step
@@ -117,15 +117,15 @@ SELECT
     100.0 * summed.floor_ns / NULLIF(summed.gpu_ns, 0) AS floor_pct,
     1.0 * (summed.gpu_ns - COALESCE(summed.floor_ns, 0) - summed.not_modelled_ns) / summed.steps AS above_ns,
     1.0 * summed.not_modelled_ns / summed.steps AS not_modelled_ns,
-    told.missing IS NOT NULL AS is_lower_bound,
-    told.missing
+    unmodelled_work.missing IS NOT NULL AS is_lower_bound,
+    unmodelled_work.missing
 FROM summed
 LEFT JOIN step ON summed.only_step = step.step_id
 LEFT JOIN bound
     ON summed.phase IS NOT DISTINCT FROM bound.phase
     AND summed.only_step IS NOT DISTINCT FROM bound.only_step
-LEFT JOIN told
-    ON summed.phase IS NOT DISTINCT FROM told.phase
-    AND summed.only_step IS NOT DISTINCT FROM told.only_step
+LEFT JOIN unmodelled_work
+    ON summed.phase IS NOT DISTINCT FROM unmodelled_work.phase
+    AND summed.only_step IS NOT DISTINCT FROM unmodelled_work.only_step
 ORDER BY summed.phase, summed.only_step
 LIMIT $limit::INTEGER

@@ -269,7 +269,7 @@ tested AS (
     ) AS unknown ON totalled.case_id = unknown.case_id
     WHERE COALESCE(unknown.is_known, TRUE)
 ),
-told AS (
+answer AS (
     SELECT
         part, kind, place, measured_ns, predicted_ns, floor_ns,
         CASE WHEN predicted_ns IS NULL THEN 'unknown' ELSE how END AS how,
@@ -283,10 +283,10 @@ told AS (
         'total',
         7,
         totalled.measured_ns,
-        CASE WHEN asks.is_possible THEN totalled.predicted_ns END,
-        CASE WHEN asks.is_possible THEN totalled.floor_ns END,
+        CASE WHEN question.is_possible THEN totalled.predicted_ns END,
+        CASE WHEN question.is_possible THEN totalled.floor_ns END,
         CASE
-            WHEN NOT asks.is_possible THEN 'unknown'
+            WHEN NOT question.is_possible THEN 'unknown'
             WHEN totalled.unknown_parts IS NULL THEN 'sum'
             ELSE 'lower bound'
         END,
@@ -320,7 +320,7 @@ told AS (
             CASE WHEN based.kv_tokens IS NULL THEN 'KV lengths unknown: give --context' END,
             CASE
                 WHEN tested.error_pct IS NULL THEN 'no other size was recorded to check it'
-                WHEN asks.is_elsewhere THEN 'error_pct is that of other batches as recorded, not of this question'
+                WHEN question.is_elsewhere THEN 'error_pct is that of other batches as recorded, not of this question'
             END
         ), '')
     FROM totalled
@@ -334,9 +334,9 @@ told AS (
             AND ($peak::VARCHAR IS NULL OR EXISTS (FROM other_device)) AS is_possible,
             COALESCE($tp::BIGINT, 0) > 0 OR $graph::VARCHAR IS NOT NULL OR is_elsewhere AS is_elsewhere
         FROM recorded
-    ) AS asks
+    ) AS question
     WHERE totalled.case_id = -1
 )
 SELECT part, kind, measured_ns, predicted_ns, floor_ns, how, error_pct, warning
-FROM told
+FROM answer
 ORDER BY place, GREATEST(COALESCE(measured_ns, 0), COALESCE(predicted_ns, 0)) DESC, part

@@ -14,7 +14,7 @@ A recording keeps what layers and roles are found by, as a trace that `traceql l
 
 All else is dropped: operators, flows, names of processes, other annotations, calls that launched
 nothing. Times are exact, but count from the first event that is kept; correlations are numbered
-anew, in the order of the calls. Calls and GPU activities are sorted by name, which makes the files
+again, in the order of the calls. Calls and GPU activities are sorted by name, which makes the files
 smaller; those with the same name are in the order of the original file. What runs on the GPU
 between the steps that are kept is missing, so that idle time in a recording means nothing.
 

@@ -143,7 +143,7 @@ def test_categories_are_by_type() -> None:
 
 @pytest.mark.parametrize("rank", OVERLAP)
 def test_overlap_analysis(rank: int) -> None:
-    """Its own sums to the nanosecond; anew to 1 ns an interval: starts are cut to whole ns."""
+    """Its own sums to the nanosecond; again to 1 ns an interval: starts are cut to whole ns."""
     sql = f"""
         SELECT check_name, value, total FROM ledger
         WHERE rank = {rank} AND check_name LIKE 'overlap analysis: %' AND ok

@@ -95,7 +95,7 @@ def test_an_eager_run_is_host_bound_once() -> None:
 
 
 def test_serving_loses_its_time_to_the_host_in_mixed_steps_without_graphs() -> None:
-    """Gaps and waits are summed anew: idle time by the gap's own step and rank, and waiting, from
+    """Gaps and waits are summed again: idle time by the gap's own step and rank, and waiting, from
     the starts of an operation on both ranks, by the step and rank that it was for.
     """
     trace = databases.trace(databases.SERVING)

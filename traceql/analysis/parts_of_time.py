@@ -7,7 +7,7 @@ from itertools import pairwise
 import duckdb
 
 _ROWS = 250_000  # of a part, about
-_SAMPLED = 1024  # one row of so many is looked at to find where parts begin
+_SAMPLED = 1024  # one row in this many is examined to find where parts begin
 
 _SPANS = """
     SELECT rank, device, COUNT(*), MIN(ts), MAX(ts + GREATEST(dur, 0)), MAX(dur)

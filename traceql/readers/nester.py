@@ -208,7 +208,7 @@ class Nester:
         self._tracks: defaultdict[int, TrackNesting] = defaultdict(TrackNesting)
 
     def add(self, track: Int64s, ts: Int64s, dur: Int64s, number: Int64s, kind: Int64s) -> Placed:
-        """Takes slices and flow ends, those of a track in the order that `TrackNesting` wants.
+        """Takes slices and flow ends, those of a track in the order that `TrackNesting` needs.
 
         Args:
             track: number of the track.

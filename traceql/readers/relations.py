@@ -44,7 +44,7 @@ from traceql.readers.scratch import Scratch, scratch_database
 from traceql.readers.tables import JSON, NAME, SCHEMAS, TraceTables
 from traceql.readers.timeline import absolute_sum, complete_timeline, require_sum_fits
 from traceql.readers.tracks import Track
-from traceql.readers.unpacked import ANEW
+from traceql.readers.unpacked import REMAKE
 from traceql.util.text import identifier
 
 Int64s = npt.NDArray[np.int64]
@@ -120,7 +120,7 @@ def _ranks(
     except (TraceCorrupt, LossyLoad) as error:
         raise type(error)(f"{path}: {error}") from None
     except duckdb.OutOfRangeException:
-        raise TraceCorrupt(f"{path}: a time or a size does not fit 64 bits; {ANEW}") from None
+        raise TraceCorrupt(f"{path}: a time or a size does not fit 64 bits; {REMAKE}") from None
     except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
         raise TraceqlError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
 
@@ -305,13 +305,13 @@ class Rank:
 def _require_times(ts: pa.Array) -> None:
     """Raises TraceCorrupt for times that would not fit 64 bits after a shift."""
     if ts.null_count:
-        raise TraceCorrupt(f"an event has no time; {ANEW}")
+        raise TraceCorrupt(f"an event has no time; {REMAKE}")
     values = _int64(ts)
     far = values[(values < -_FARTHEST_NS) | (values > _FARTHEST_NS)]
     if len(far):
         raise TraceCorrupt(
             f"an event begins {abs(int(far[0])):,} ns from the start of the session, which is no "
-            f"time; {ANEW}"
+            f"time; {REMAKE}"
         )
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from traceql.errors import LossyLoad, TraceCorrupt
 from traceql.readers.redaction import redacted
-from traceql.readers.unpacked import ANEW
+from traceql.readers.unpacked import REMAKE
 from traceql.util.text import identifier
 
 BATCH_ROWS = 122_880
@@ -30,7 +30,7 @@ _TYPES["BLOB"] = pa.large_binary()
 class Container(Protocol):
     """A file, or several, with tables."""
 
-    anew: str  # how to make it again, for messages
+    remake: str  # how to make it again, for messages
 
     def columns(self, table: str) -> frozenset[str]:
         """The columns of a table; none if it is absent."""
@@ -91,7 +91,9 @@ class Scratch:
         absent = [n for n, _, filled, given in declared if (filled or given) and n not in present]
         if absent and present and container.rows(source):
             listed = " and no ".join(absent)
-            raise TraceCorrupt(f"table {redacted(source)} has no column {listed}; {container.anew}")
+            raise TraceCorrupt(
+                f"table {redacted(source)} has no column {listed}; {container.remake}"
+            )
         if absent or not types:
             return
         filled = [name for name, _, filled, _ in declared if filled]
@@ -102,7 +104,7 @@ class Scratch:
                 if batch.column(name).null_count:
                     row = found + batch.column(name).is_null().index(True).as_py() + 1
                     raise TraceCorrupt(
-                        f"table {redacted(source)}, row {row}: column {name} has no value; {ANEW}"
+                        f"table {redacted(source)}, row {row}: column {name} has no value; {REMAKE}"
                     )
             found += batch.num_rows
             part = pa.Table.from_batches([batch])  # noqa: F841

@@ -19,7 +19,7 @@ from traceql.errors import TraceCorrupt
 from traceql.readers.redaction import redacted
 from traceql.readers.scratch import BATCH_ROWS
 from traceql.readers.sqlite_file import file_uri, one_line, settled_file
-from traceql.readers.unpacked import ANEW
+from traceql.readers.unpacked import REMAKE
 from traceql.util.files import size_and_mtime
 from traceql.util.text import identifier
 
@@ -55,14 +55,14 @@ class SqliteContainer:
     """An opened file, which is not compressed. Errors are TraceCorrupt and do not name it.
 
     Args:
-        anew: how to make such a file again, for messages.
+        remake: how to make such a file again, for messages.
         expression: a column as SQL.
     """
 
     def __init__(
-        self, con: sqlite3.Connection, file: Path, anew: str, expression: Expression
+        self, con: sqlite3.Connection, file: Path, remake: str, expression: Expression
     ) -> None:
-        self._con, self._file, self.anew, self._expression = con, file, anew, expression
+        self._con, self._file, self.remake, self._expression = con, file, remake, expression
         con.text_factory = lambda text: text.decode("utf-8", "replace")
 
     def query(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -121,10 +121,10 @@ class SqliteContainer:
                 return TraceCorrupt(
                     f"table {redacted(table)}{'' if row is None else f', row {row}'}: column "
                     f"{redacted(name)} has the value {redacted(value)[:60]!r}, "
-                    f"which is no {form.noun}; {ANEW}"
+                    f"which is no {form.noun}; {REMAKE}"
                 )
         first, *_ = str(error).splitlines() or [""]
-        return TraceCorrupt(f"damaged SQLite file (table {redacted(table)}: {first}); {ANEW}")
+        return TraceCorrupt(f"damaged SQLite file (table {redacted(table)}: {first}); {REMAKE}")
 
 
 def _typed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -146,7 +146,7 @@ def text(column: pa.Array) -> pa.Array:
 
 @contextmanager
 def opened_sqlite(
-    path: Path, folder: Path, *, anew: str = ANEW, expression: Expression = expression
+    path: Path, folder: Path, *, remake: str = REMAKE, expression: Expression = expression
 ) -> Iterator[SqliteContainer]:
     """Opens a file without leaving anything beside it; a compressed one is unpacked into a folder.
 
@@ -157,6 +157,6 @@ def opened_sqlite(
     before = size_and_mtime(path)
     file = settled_file(path, folder)
     with one_line(), closing(sqlite3.connect(file_uri(file), uri=True)) as con:
-        yield SqliteContainer(con, file, anew, expression)
+        yield SqliteContainer(con, file, remake, expression)
     if size_and_mtime(path) != before:
         raise TraceCorrupt("changed while it was read; load it when nothing writes it any more")

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
 from traceql.errors import TraceCorrupt
-from traceql.readers.unpacked import ANEW, pieces
+from traceql.readers.unpacked import REMAKE, pieces
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"  # zeros or nothing once all is in the file
@@ -76,7 +76,7 @@ def settled_file(path: Path, folder: Path) -> Path:
     page = int.from_bytes(head[16:18], "big")  # sqlite.org/fileformat.html
     stated = int.from_bytes(head[28:32], "big") * (page if page > 1 else 65536)
     if size < max(stated, _HEAD_BYTES):
-        raise TraceCorrupt(f"ends after {size:,} of {stated:,} bytes; {ANEW}")
+        raise TraceCorrupt(f"ends after {size:,} of {stated:,} bytes; {REMAKE}")
     return file
 
 
@@ -95,6 +95,6 @@ def one_line() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise TraceCorrupt(f"damaged SQLite file ({error}); {ANEW}") from None
+        raise TraceCorrupt(f"damaged SQLite file ({error}); {REMAKE}") from None
     except UnicodeDecodeError:  # of the message of an error that names what is damaged
-        raise TraceCorrupt(f"damaged SQLite file (a name is not UTF-8); {ANEW}") from None
+        raise TraceCorrupt(f"damaged SQLite file (a name is not UTF-8); {REMAKE}") from None

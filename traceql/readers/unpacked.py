@@ -16,7 +16,7 @@ _GZIP = 31  # zlib's number for the gzip format
 _USUAL_RATIO = 8  # about how much smaller gzip makes a profiler trace
 # No trace is nearly as repetitive as this: gzip makes traces 8 to 60 times smaller.
 _LARGEST_RATIO = 200
-ANEW = "copy it again or record it again"
+REMAKE = "copy it again or record it again"
 _UNSUSPICIOUS_BYTES = 64 << 20  # a small file may be as repetitive as it likes
 
 
@@ -40,7 +40,7 @@ def require_plausible_size(packed_bytes: int, unpacked_bytes: int) -> None:
     """Raises TraceCorrupt if so few bytes unpack into so many that it cannot be a trace."""
     if unpacked_bytes > max(_UNSUSPICIOUS_BYTES, _LARGEST_RATIO * packed_bytes):
         raise TraceCorrupt(
-            f"unpacks into more than {_LARGEST_RATIO} times its size, as no trace does; {ANEW}"
+            f"unpacks into more than {_LARGEST_RATIO} times its size, as no trace does; {REMAKE}"
         )
 
 
@@ -54,10 +54,10 @@ def inflated(packed: bytes) -> bytes:
     try:
         unpacked: bytes = opened.decompress(packed, _UNSUSPICIOUS_BYTES + 1)
     except isal_zlib.IsalError as error:
-        raise TraceCorrupt(f"damaged compression ({error}); {ANEW}") from None
+        raise TraceCorrupt(f"damaged compression ({error}); {REMAKE}") from None
     require_plausible_size(len(packed), len(unpacked))
     if not opened.eof:
-        raise TraceCorrupt(f"compressed content ends too early; {ANEW}")
+        raise TraceCorrupt(f"compressed content ends too early; {REMAKE}")
     return unpacked
 
 
@@ -86,7 +86,7 @@ def _gzip_pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
         if member:
             raise EOFError("it ends before its end-of-stream marker")
     except (EOFError, isal_zlib.IsalError) as error:
-        raise TraceCorrupt(f"damaged or truncated gzip ({error}); {ANEW}") from None
+        raise TraceCorrupt(f"damaged or truncated gzip ({error}); {REMAKE}") from None
 
 
 def _zstd_pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
@@ -97,7 +97,7 @@ def _zstd_pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
     except OSError as error:
         if "too much memory" in str(error):  # a frame of zstd --long
             raise TraceCorrupt(f"a zstd that cannot be read ({error}); unpack it first") from None
-        raise TraceCorrupt(f"damaged or truncated zstd ({error}); {ANEW}") from None
+        raise TraceCorrupt(f"damaged or truncated zstd ({error}); {REMAKE}") from None
 
 
 def _zip_pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
@@ -112,7 +112,7 @@ def _zip_pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
             with archive.open(names[0]) as member:
                 yield from _plausible(file, _raw_pieces(member, size))
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise TraceCorrupt(f"damaged or truncated zip ({error}); {ANEW}") from None
+        raise TraceCorrupt(f"damaged or truncated zip ({error}); {REMAKE}") from None
     except (NotImplementedError, RuntimeError) as error:  # another method, or encrypted
         raise TraceCorrupt(f"a zip that cannot be read ({error}); unpack it first") from None
 

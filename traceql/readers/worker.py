@@ -66,8 +66,8 @@ def main() -> int:
     try:
         read(request)
     except (TraceqlError, OSError, MemoryError) as error:
-        told = traceql_error(error, request.file)
-        json.dump((type(told).__name__, str(told)), sys.stdout)
+        raised = traceql_error(error, request.file)
+        json.dump((type(raised).__name__, str(raised)), sys.stdout)
         return 1
     return 0
 

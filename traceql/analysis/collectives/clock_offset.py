@@ -16,9 +16,9 @@ from traceql.analysis.collectives.operation_matching import (
     line_through_thirds,
 )
 
-_BETTER = 1.25  # a line counts if it leaves so many times less error than a constant
+_BETTER = 1.25  # a line counts if it leaves this many times less error than a constant
 # Two ranks share a clock unless the ends of operations differ by more than this time, and by more
-# than so many times their scatter.
+# than this many times their scatter.
 _SHARED_NS = 5_000
 _SHARED_SPREADS = 10
 _EXACT_NS = 2_000  # the ends of operations may differ by this on a shared clock

@@ -28,7 +28,7 @@ _MOST_SHIFTS = 400  # shifts that are tried: those that mean the smallest clock 
 _LEAST_LIKENESS = 0.5
 # A shift is good if at least this share of the operations ends together, compared with the best.
 _LEAST_SCORE = 0.5
-# Shifts mean about the same clock difference if it is at most so many times the smallest one.
+# Shifts mean about the same clock difference if it is at most this many times the smallest one.
 _ABOUT_THE_SAME = 1.1
 
 

@@ -14,9 +14,9 @@ _GAP_TOLERANCE = 0.4
 # They give the number of missing layers only if the sizes of layers differ by no more than this.
 _SIZE_TOLERANCE = 0.2
 
-# A model drafts at most so many tokens in a step.
+# A model drafts at most this many tokens in a step.
 _DRAFTS = 16
-# Of two sizes, one is the usual one if it occurs so many times as often.
+# Of two sizes, one is the usual one if it occurs this many times as often.
 _CLEARLY = 2
 
 

@@ -38,10 +38,10 @@ _CONTENTS = """
 
 
 class Databases:
-    """The databases that an assistant may read; each call opens one anew, after a load too.
+    """The databases that an assistant may read; each call opens it again, so it sees later loads.
 
     Args:
-        paths: databases, and folders whose databases (*.duckdb) are listed anew at each call.
+        paths: databases, and folders whose databases (*.duckdb) are listed at each call.
 
     Raises:
         DatabaseError: there is nothing at a path.
@@ -58,7 +58,7 @@ class Databases:
         self._open: Database | None = None
 
     def queries(self) -> dict[str, Query]:
-        """All queries by name, read anew, with those of the user."""
+        """All queries by name, read again at each call, with those of the user."""
         return catalog(self._queries)
 
     def names(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Finds the dialects, which are the folders of this package, and asks them.
+"""Finds the dialects, which are the folders of this package, and calls them.
 
 A dialect has a module `vocabulary` with CATEGORIES. It may have a module `metadata` with a function
 `facts`, a module `wording` with WORDS (what traceql calls its devices), and a folder `tables` with

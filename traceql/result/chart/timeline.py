@@ -140,7 +140,7 @@ def _frames(table: pa.Table, channels: dict[str, str]) -> tuple[pd.DataFrame, st
 
 
 def _last_part_first(name: str) -> str:
-    """`forward (qwen3.py)` for `qwen3.py: forward`: what tells most is what a short label shows."""
+    """`forward (qwen3.py)` for `qwen3.py: forward`: a short label shows the most specific part."""
     place, colon, part = name.rpartition(": ")
     return f"{part} ({place})" if colon else name
 

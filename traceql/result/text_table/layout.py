@@ -46,7 +46,7 @@ class Layout:
 
 
 def layout(columns: Sequence[DisplayColumn], room: int, keys: Collection[str] = ()) -> Layout:
-    """The layout of a table in so many places.
+    """The layout of a table of this width.
 
     Args:
         keys: the names of the columns that stay longest, the most important first.
@@ -108,13 +108,13 @@ def _chosen(columns: Sequence[DisplayColumn], room: int, keys: Collection[str]) 
 def _fitted(
     columns: Sequence[DisplayColumn], room: int, *, whole_titles: bool = False
 ) -> list[ShownColumn]:
-    """Gives what is left of the room to the texts, small wants first, large ones in equal parts."""
+    """Gives what is left of the room to the texts, small gaps first, large ones in equal parts."""
     rooms = [_least(column, room, whole_title=whole_titles) for column in columns]
     left = room - _total(rooms, _GAPS[-1])
-    wants = [max(column.width, least) - least for column, least in zip(columns, rooms, strict=True)]
-    wanting = sorted(range(len(columns)), key=wants.__getitem__)
-    for served, place in enumerate(wanting):
-        given = min(wants[place], left // (len(wanting) - served))
+    lacks = [max(column.width, least) - least for column, least in zip(columns, rooms, strict=True)]
+    in_order = sorted(range(len(columns)), key=lacks.__getitem__)
+    for served, place in enumerate(in_order):
+        given = min(lacks[place], left // (len(in_order) - served))
         rooms[place] += given
         left -= given
     return [

@@ -171,7 +171,7 @@ def wrapped(text: str, room: int, *, hanging: str = "") -> list[str]:
 
 
 def without_middle(text: str, room: int) -> str:
-    """A text that takes at most so many places, with an ellipsis for its middle."""
+    """A text that takes at most this many characters, with an ellipsis for its middle."""
     if places(text) <= room:
         return text
     left = room - places(_ENDING)

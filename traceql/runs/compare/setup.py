@@ -18,7 +18,7 @@ class Effect(StrEnum):
     WARNS = "warns"  # it may explain a difference of speed
     NOTES = "notes"  # it is what was changed, perhaps
     FOLLOWS = "follows"  # the engine decided it by itself
-    IDENTIFIES = "identifies"  # it tells which run this is, and never counts
+    IDENTIFIES = "identifies"  # it identifies the run, and is never a difference
     IGNORED = "ignored"
 
 
@@ -48,8 +48,8 @@ def differences(
 ) -> list[Difference]:
     """The differences, those that forbid a verdict first.
 
-    A fact that only one side knows is a difference unless the other side has no facts of its kind:
-    what a plain trace does not tell is no difference.
+    A fact that only one side has is a difference unless the other side has no facts of its kind:
+    what a plain trace does not state is no difference.
 
     Args:
         facts: side, run, name and value.

@@ -290,7 +290,7 @@ def _outcome(
         return Outcome(criterion, Verdict.REGRESSION, "", numbers)
     least = min(len(base), len(new)) + 1
     if worse > limit:
-        # Runs with which the change would be beyond chance among so many tests.
+        # Runs with which the change would be beyond chance among all tests.
         margin = worse * _quantile(_ERROR) / _quantile(_ERROR / tests)
         least = max(least, least_runs(tests))
         why = f"among {tests} criteria at once, it may be chance" if low > 0 else "it may be chance"
@@ -330,7 +330,7 @@ def smallest_p(base: int, new: int) -> float:
 
 
 def least_runs(tests: int) -> int:
-    """The runs on each side with which so many tests at once can find a regression."""
+    """The runs on each side with which this many tests at once can find a regression."""
     runs = LEAST_RUNS
     while smallest_p(runs, runs) > _ERROR / tests:
         runs += 1

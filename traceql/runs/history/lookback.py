@@ -127,7 +127,7 @@ class _Before(NamedTuple):
         return distance > 0 and distance >= self.margin(threshold, len(values))
 
     def margin(self, threshold: float, count: int = 1) -> float:
-        """The distance from which the mean of so many values is marked."""
+        """The distance from which the mean of this many values is marked."""
         return max(threshold * self._error(count), NOISE * abs(self.mean))
 
     def _error(self, count: int) -> float:

@@ -8,7 +8,7 @@
 # @column stream     BIGINT   Number of the stream.
 # @column family     VARCHAR  Layer family that the layers of its rank fit (layer_kind.family); NULL if none fits.
 # @column layers     BIGINT   Number of layers that its rank runs in a forward pass.
-# @column confirmed  BIGINT   Number of complete forward passes on its stream that have so many layers; NULL on a stream that only runs beside the layers of another one.
+# @column confirmed  BIGINT   Number of complete forward passes on its stream that have this number of layers; NULL on a stream that only runs beside the layers of another one.
 # @column pass       BIGINT   Number of the forward pass on the rank, from 0; NULL outside layers.
 # @column layer      BIGINT   Layer, numbered on its rank from 0; NULL outside layers.
 # @column role       VARCHAR  Part of the model that it belongs to; NULL if it is unknown.

@@ -4,7 +4,7 @@
 # @column rank         BIGINT   Rank.
 # @column family       VARCHAR  Layer family that its layers fit (layer_kind.family); NULL if none fits, and then roles follow only from the kinds and places of kernels.
 # @column layers       BIGINT   Number of layers that it runs in a forward pass.
-# @column confirmed    BIGINT   Number of complete forward passes that have so many layers: each of them confirms where the layers begin.
+# @column confirmed    BIGINT   Number of complete forward passes that have this number of layers: each of them confirms where the layers begin.
 # @column first_layer  BIGINT   Number of its first layer in the whole model, from 0; NULL if it is unknown, and then the layers of the rank count from 0.
 # @column stage        BIGINT   Pipeline stage, from 0; NULL if unknown.
 # @column stages       BIGINT   Number of pipeline stages of the run, loaded or not; NULL if unknown.

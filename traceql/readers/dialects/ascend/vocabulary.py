@@ -16,7 +16,7 @@ class Category(StrEnum):
 
     # PyTorch: track Python, table PYTORCH_API
     OPERATOR = "cpu_op"
-    ANNOTATION = "user_annotation"  # cpu_op in the files, told apart by its name
+    ANNOTATION = "user_annotation"  # cpu_op in the files, distinguished by its name
     FRAME = "python_function"
     ENQUEUE = "enqueue"  # of torch_npu's task queue
     DEQUEUE = "dequeue"
@@ -98,7 +98,7 @@ class Argument(StrEnum):
 
 
 class Metadata(StrEnum):
-    """Keys of what the reader tells of a file (column metadata of table trace)."""
+    """Keys of what the reader states about a file (column metadata of table trace)."""
 
     EXPORT = "export"  # text or db
     RANK = "rank"

@@ -1,4 +1,4 @@
-"""Reads what the reader of Nsight Systems exports tells of a rank."""
+"""Reads what the reader of Nsight Systems exports states about a rank."""
 
 from collections.abc import Mapping
 from typing import Any

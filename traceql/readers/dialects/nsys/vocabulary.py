@@ -54,7 +54,7 @@ UNRECORDED_GRAPH = "CUDA graph, kernels not recorded"
 
 
 class Metadata(StrEnum):
-    """Keys of what the reader tells of a rank (column metadata of table trace)."""
+    """Keys of what the reader states about a rank (column metadata of table trace)."""
 
     VERSION = "version"  # of Nsight Systems
     SCHEMA = "schema"  # version of the export's tables

@@ -1,4 +1,4 @@
-"""Reads what the reader of rocprofv3's outputs tells of a rank."""
+"""Reads what the reader of rocprofv3's outputs states about a rank."""
 
 from collections.abc import Mapping
 from typing import Any

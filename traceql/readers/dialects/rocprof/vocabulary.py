@@ -54,7 +54,7 @@ COPIES: Mapping[str, str] = {
 
 
 class Argument(StrEnum):
-    """Keys of arguments that SQL or the reader asks for."""
+    """Keys of arguments that SQL or the reader needs."""
 
     # Of allocations, as the reader writes them
     ADDRESS = "address"
@@ -75,7 +75,7 @@ class Argument(StrEnum):
 
 
 class Metadata(StrEnum):
-    """Keys of what the reader tells of a rank (column metadata of table trace)."""
+    """Keys of what the reader states about a rank (column metadata of table trace)."""
 
     FORM = "form"  # rocpd, json or csv
     SCHEMA = "schema"  # version of the database's tables

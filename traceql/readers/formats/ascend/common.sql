@@ -25,7 +25,7 @@ CREATE MACRO rank_number(value) AS CASE WHEN value BETWEEN 0 AND 2147483647 THEN
 -- What counts as busy: compute tasks, and whole operations of communication.
 CREATE TABLE busy (scope BIGINT, is_compute BOOLEAN, ts BIGINT, dur BIGINT);
 
--- The sums of the profiler, computed anew: copies and waits for events count as free.
+-- The sums of the profiler, recomputed: copies and waits for events count as free.
 CREATE VIEW own_sum AS
 WITH interval AS (
     SELECT scope, ts, ts + GREATEST(dur, 0) AS end_ts, UNNEST(['any', IF(is_compute, 'compute', 'communication')]) AS class

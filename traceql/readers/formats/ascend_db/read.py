@@ -23,7 +23,7 @@ from traceql.readers.sqlite_container import SqliteContainer, expression, opened
 from traceql.util.text import identifier
 
 _SQL = Path(__file__).parent
-_ANEW = "analyse the recording again with torch_npu.profiler.profiler.analyse, or msprof --export"
+_REMAKE = "analyse the recording again with torch_npu.profiler.profiler.analyse, or msprof --export"
 _TIMES = frozenset({"timestamp", "allocationTime", "releaseTime"})  # and all that end in Ns
 _TIME = (
     "CASE typeof({0}) WHEN 'integer' THEN {0} WHEN 'null' THEN NULL WHEN 'text' THEN CASE "
@@ -46,7 +46,7 @@ def prepare(path: Path, scratch: Scratch) -> None:
     Raises:
         TraceCorrupt: the file is damaged, has no events, or is another SQLite database.
     """
-    with opened_sqlite(path, scratch.folder, anew=_ANEW, expression=_expression) as database:
+    with opened_sqlite(path, scratch.folder, remake=_REMAKE, expression=_expression) as database:
         if is_summary(database.tables) and not is_profile(database.tables):
             raise NotATrace(
                 "is what was made from a profile, not a profile; load "
@@ -55,7 +55,7 @@ def prepare(path: Path, scratch: Scratch) -> None:
         if not is_profile(database.tables):
             raise NotATrace(
                 "is no database of Ascend's profiler (no table STRING_IDS with texts, or none of "
-                f"its tables with events); {_ANEW}"
+                f"its tables with events); {_REMAKE}"
             )
         scratch.run(_SQL / "inputs.sql")
         inputs = scratch.declared_tables()
@@ -68,7 +68,7 @@ def prepare(path: Path, scratch: Scratch) -> None:
         if not scratch.rows("SELECT 1 FROM event LIMIT 1"):
             rows = sum(database.rows(table) for table in EVENTS.intersection(database.tables))
             raise TraceCorrupt(
-                f"none of its {rows:,} rows with events has a time; {_ANEW}"
+                f"none of its {rows:,} rows with events has a time; {_REMAKE}"
                 if rows
                 else "has no events: nothing ran while it was recorded, or it was not analysed to "
                 "the end"

@@ -16,7 +16,7 @@ from traceql.readers.redaction import redacted
 from traceql.readers.scratch import Scratch
 from traceql.readers.sqlite_container import SqliteContainer, opened_sqlite
 
-_ANEW = "make the file again with nsys export --type sqlite"
+_REMAKE = "make the file again with nsys export --type sqlite"
 _FOLDER = Path(__file__).parent
 _OTHER = (
     "is an SQLite database, but neither of rocprofv3 or Ascend nor an export of Nsight Systems (no "
@@ -75,7 +75,7 @@ def _opened(path: Path, folder: Path) -> Iterator[SqliteContainer | ParquetFolde
         yield ParquetFolder(path.parent)
         return
     file = _exported(path, folder) if path.name.endswith(REPORT) else path
-    with opened_sqlite(file, folder, anew=_ANEW) as export:
+    with opened_sqlite(file, folder, remake=_REMAKE) as export:
         yield export
 
 

@@ -11,13 +11,13 @@ from traceql.errors import TraceCorrupt, reason
 from traceql.readers.formats.nsys import PARQUET, TEXTS
 from traceql.readers.scratch import BATCH_ROWS
 from traceql.readers.sqlite_container import text
-from traceql.readers.unpacked import ANEW
+from traceql.readers.unpacked import REMAKE
 
 
 class ParquetFolder:
     """The tables of a folder. Columns have the same names as in SQLite."""
 
-    anew = "make the folder again with nsys export --type parquetdir"
+    remake = "make the folder again with nsys export --type parquetdir"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -25,7 +25,7 @@ class ParquetFolder:
         if TEXTS not in self.tables:
             raise TraceCorrupt(
                 f"{TEXTS}{PARQUET} is missing in its folder, the table with the names of all "
-                f"events; copy it there, or {self.anew}"
+                f"events; copy it there, or {self.remake}"
             )
 
     def columns(self, table: str) -> frozenset[str]:
@@ -52,7 +52,7 @@ class ParquetFolder:
                 yield file
         except (pa.ArrowException, OSError) as error:
             raise TraceCorrupt(
-                f"{path.name}: damaged Parquet file ({reason(error)}); {ANEW}"
+                f"{path.name}: damaged Parquet file ({reason(error)}); {REMAKE}"
             ) from None
 
 

@@ -31,7 +31,7 @@ from traceql.readers.tables import (
 )
 from traceql.readers.timeline import require_total_fits
 from traceql.readers.trace_processor import Engine, arrow_table, open_engine
-from traceql.readers.unpacked import ANEW, pieces
+from traceql.readers.unpacked import REMAKE, pieces
 
 _SLICES = """
     SELECT
@@ -116,11 +116,11 @@ def _require_countable(slices: int, in_file: TrackEvents, lost: Losses) -> None:
     expected = in_file.slices.total()
     if expected and not slices:
         raise LossyLoad(
-            f"none of its {expected} events can be read; its first packets may be missing; {ANEW}"
+            f"none of its {expected} events can be read; its first packets may be missing; {REMAKE}"
         )
     if lost.lost and in_file.may_have_others:
         what = f"an unknown part of it cannot be read ({listed(lost.lost)})"
-        raise LossyLoad(f"{what}; {ANEW}")
+        raise LossyLoad(f"{what}; {REMAKE}")
 
 
 def _slice_tables(

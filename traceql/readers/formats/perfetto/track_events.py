@@ -11,7 +11,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, Track
 
 from traceql.errors import TraceCorrupt
 from traceql.readers.tables import COUNT
-from traceql.readers.unpacked import ANEW, inflated, require_plausible_size
+from traceql.readers.unpacked import REMAKE, inflated, require_plausible_size
 from traceql.util.protobuf_wire import DELIMITED, tag, varint_at
 
 (_PACKET,) = tag(1, DELIMITED)  # field 1 of the message Trace
@@ -50,11 +50,11 @@ def packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
             raise TraceCorrupt(_damaged(position + at)) from None
         held, held_bytes, position = [text[at:]], len(text) - at, position + at
     if held_bytes:
-        raise TraceCorrupt(f"truncated within a packet; {ANEW}")
+        raise TraceCorrupt(f"truncated within a packet; {REMAKE}")
 
 
 def _damaged(byte: int) -> str:
-    return f"not a trace, or damaged at byte {byte}; {ANEW}"
+    return f"not a trace, or damaged at byte {byte}; {REMAKE}"
 
 
 # Types of track events, and phases of events from the Chrome format.
@@ -142,7 +142,7 @@ class _Counting:
         try:
             packet = TracePacket.FromString(content)
         except DecodeError:
-            raise TraceCorrupt(f"packet {number} is damaged; {ANEW}") from None
+            raise TraceCorrupt(f"packet {number} is damaged; {REMAKE}") from None
         sequence = packet.trusted_packet_sequence_id
         if packet.previous_packet_dropped and sequence in self._sequences:
             self._found.drops += 1  # the first packet of a sequence always has the flag
@@ -160,7 +160,7 @@ class _Counting:
             self._count(packet.track_event, sequence)
         elif kind == "compressed_packets":
             if within_another:
-                raise TraceCorrupt(f"packet {number} is compressed twice; {ANEW}")
+                raise TraceCorrupt(f"packet {number} is compressed twice; {REMAKE}")
             for inner in packets([self._inflated(packet.compressed_packets)]):
                 self.add(number, inner, within_another=True)
         elif kind == "zstd_compressed_packets":

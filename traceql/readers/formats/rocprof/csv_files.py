@@ -10,7 +10,7 @@ import duckdb
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.readers.formats.rocprof.forms import AGENTS, KINDS, STATISTICS, csv_files, is_utf16
 from traceql.readers.scratch import Scratch
-from traceql.readers.unpacked import ANEW, pieces
+from traceql.readers.unpacked import REMAKE, pieces
 
 _AS_WRITTEN = "load the file as rocprofv3 wrote it, not as a spreadsheet saved it"
 _LOAD = "load the files *_trace.csv of the recording, or its results.db or results.json"
@@ -46,7 +46,7 @@ def fill_csv(path: Path, scratch: Scratch) -> None:
         except TraceCorrupt as error:
             raise TraceCorrupt(f"{file.name}: {error}") from None
         except (duckdb.InvalidInputException, csv.Error) as error:
-            raise TraceCorrupt(f"{file.name}: {str(error).splitlines()[0]}; {ANEW}") from None
+            raise TraceCorrupt(f"{file.name}: {str(error).splitlines()[0]}; {REMAKE}") from None
         values = [number, kind, file.name, name and int(name["pid"]), unread]
         scratch.con.execute("INSERT INTO csv_file VALUES ($1, $2, $3, $4, $5)", values)
     scratch.run(Path(__file__).with_name("csv.sql"))
@@ -92,19 +92,19 @@ def _unpacked(file: Path, target: Path) -> list[str]:
                 decoder.decode(piece)
             except UnicodeDecodeError as error:
                 place = size - len(error.object) + len(piece) + error.start
-                raise TraceCorrupt(f"is not UTF-8 at byte {place:,}; {ANEW}") from None
+                raise TraceCorrupt(f"is not UTF-8 at byte {place:,}; {REMAKE}") from None
             size += written.write(piece)
     if not names:
-        raise TraceCorrupt(f"empty file; {ANEW}")
+        raise TraceCorrupt(f"empty file; {REMAKE}")
     if not piece.endswith(b"\n"):
-        raise TraceCorrupt(f"ends within a line; {ANEW}")
+        raise TraceCorrupt(f"ends within a line; {REMAKE}")
     return names
 
 
 def _names(text: bytes) -> list[str]:
     """The columns of a file by its beginning."""
     if not text.strip():
-        raise TraceCorrupt(f"empty file; {ANEW}")
+        raise TraceCorrupt(f"empty file; {REMAKE}")
     if is_utf16(text):
         raise TraceCorrupt(f"is UTF-16, not UTF-8; {_AS_WRITTEN}")
     lines = [line.decode(errors="replace") for line in text.split(b"\n", 100)]
@@ -113,14 +113,14 @@ def _names(text: bytes) -> list[str]:
         raise TraceCorrupt(f"its columns are not separated by commas; {_AS_WRITTEN}")
     if not headers:
         begin = lines[0][:_SHOWN]
-        raise TraceCorrupt(f"begins with {begin!r}, which is no header of rocprofv3; {ANEW}")
+        raise TraceCorrupt(f"begins with {begin!r}, which is no header of rocprofv3; {REMAKE}")
     if headers[0] > 1:
         raise TraceCorrupt(
             f"its header is in line {headers[0]}, after other text, such as what the program "
             "printed; remove what is before it"
         )
     if len(lines) == 1:
-        raise TraceCorrupt(f"ends in its header; {ANEW}")
+        raise TraceCorrupt(f"ends in its header; {REMAKE}")
     (listed,) = csv.reader([lines[0].strip()])
     names = [name.strip().lower() for name in listed]
     for name in names:

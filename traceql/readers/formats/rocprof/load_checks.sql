@@ -32,7 +32,7 @@ CREATE VIEW load_check AS
 WITH said AS (
     SELECT rank, unnest([
         statement('calls of HIP', IF(dispatches > 0 AND NOT has_calls, 0, NULL), dispatches, NULL,
-            'calls of HIP in the file; without them nothing tells what launched a kernel, why a GPU was idle, or which kernels are of a graph: record with rocprofv3 --runtime-trace; kernels'),
+            'calls of HIP in the file; without them it is unknown what launched a kernel, why a GPU was idle, or which kernels are of a graph: record with rocprofv3 --runtime-trace; kernels'),
         statement('kernels without a call', IF(has_calls, NULLIF(without_call, 0), NULL), dispatches, NULL,
             'kernels whose correlation is that of no call of HIP in the file; all kernels'),
         statement('kernels of unknown agents', NULLIF(of_unknown, 0), kernels, FALSE,

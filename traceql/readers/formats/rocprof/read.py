@@ -10,7 +10,7 @@ from traceql.readers.formats.rocprof.database import fill_rocpd
 from traceql.readers.formats.rocprof.forms import form_of
 from traceql.readers.formats.rocprof.tool_json import fill_json
 from traceql.readers.scratch import Scratch
-from traceql.readers.unpacked import ANEW
+from traceql.readers.unpacked import REMAKE
 
 _FOLDER = Path(__file__).parent
 _FILL = {"rocpd": fill_rocpd, "json": fill_json, "csv": fill_csv}
@@ -45,7 +45,7 @@ def prepare(path: Path, scratch: Scratch) -> None:
         _FILL[form](path, scratch)
         scratch.run(_FOLDER / "rocprof.sql")
         for (problem,) in scratch.rows("SELECT problem FROM counted WHERE problem IS NOT NULL"):
-            raise TraceCorrupt(f"{problem}; {ANEW}")
+            raise TraceCorrupt(f"{problem}; {REMAKE}")
         if not scratch.rows("FROM rank LIMIT 1"):
             sources = (source for source in _NOTHING if scratch.rows(f"FROM {source} LIMIT 1"))
             raise NotATrace(_NOTHING[next(sources)])

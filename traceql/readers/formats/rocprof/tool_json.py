@@ -11,7 +11,7 @@ from traceql.errors import TraceCorrupt
 from traceql.readers.formats.kineto.kineto_json import repaired_json
 from traceql.readers.formats.rocprof.forms import is_utf16
 from traceql.readers.scratch import Scratch
-from traceql.readers.unpacked import ANEW, pieces
+from traceql.readers.unpacked import REMAKE, pieces
 
 _PIECE_BYTES = 4 << 20
 _BATCH_ROWS = 50_000
@@ -82,7 +82,7 @@ def _records(process: int, name: str, listed: msgspec.Raw) -> Iterator[pa.Table]
     except msgspec.DecodeError:
         if name == "messages":
             return
-        raise TraceCorrupt(f"the records '{name}' are no list; {ANEW}") from None
+        raise TraceCorrupt(f"the records '{name}' are no list; {REMAKE}") from None
     for first in range(0, len(records), _BATCH_ROWS):
         part = [str(one, "utf-8", "replace") for one in records[first : first + _BATCH_ROWS]]
         same = {"process": process, "list": name}
@@ -96,7 +96,7 @@ def _decoded(text: bytes) -> _Document:
     try:
         return _DOCUMENT.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        damaged = TraceCorrupt(f"damaged JSON of rocprofv3 ({error}); {ANEW}")
+        damaged = TraceCorrupt(f"damaged JSON of rocprofv3 ({error}); {REMAKE}")
         if isinstance(error, msgspec.ValidationError) or "truncated" in str(error):
             raise damaged from None
     try:
