@@ -14,7 +14,7 @@
 -- @values phase        prefill decode mixed idle
 -- @column rank         BIGINT   The late rank (the rank that the others waited for).
 -- @column phase        VARCHAR  Phase of the step.
--- @column role         VARCHAR  Part of the model that the operation belongs tos; NULL if by is phase, or if it is unknown.
+-- @column role         VARCHAR  Part of the model that the operation belongs to; NULL if by is phase, or if it is unknown.
 -- @column cause        VARCHAR  host, kernel, preemption, copy, communication, launch, start or unknown (see straggler.cause).
 -- @column wait_ns      BIGINT   Wait time of all ranks together, ns.
 -- @column share_pct    DOUBLE   Percent of the wait time of all operations that pass the filters.

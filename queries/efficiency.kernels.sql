@@ -3,7 +3,7 @@
 -- Use it to compare the kernels that a library chooses for the same product at different batch sizes.
 -- The main kernel of a role is the longest one in a layer; others that belong to it (split-K
 -- reductions, memory sets) count in the time. The ceiling is as in efficiency.roles.
--- @param  limit            BIGINT  = 20            Rows to return; 0 for all.
+-- @param  limit            BIGINT  = 20            Rows to return.
 -- @param  role             VARCHAR = NULL          Only this role, such as o_proj.
 -- @param  phase            VARCHAR = NULL          Only this phase; all by default.
 -- @param  rank             BIGINT  = NULL          Only this rank; all ranks by default.

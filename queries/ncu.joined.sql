@@ -4,7 +4,7 @@
 -- rest. A profile may also be loaded alone: then these are its launches. Graphs and ranges that were
 -- profiled as one stand for no kernel: profile their kernels (--graph-profiling node). The command is a
 -- suggestion: it counts launches from where the trace began, so begin profiling there too.
--- @param  limit             BIGINT  = 50    Rows to return; 0 for all.
+-- @param  limit             BIGINT  = 50    Rows to return.
 -- @param  joined            VARCHAR = NULL  Only this kind of row; all by default.
 -- @values joined            order range mean 'only trace' 'only profile'
 -- @column kernel            VARCHAR  Name of the function, with its template arguments where they tell kernels apart; (graph) and (range) are those that were profiled as one.

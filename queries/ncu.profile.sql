@@ -4,7 +4,7 @@
 -- clocks and empty caches unless an option says otherwise, so a kernel may take less or more time in a run: with a
 -- trace of the same program, ncu.roofline has the same counts at the durations of the trace. Graphs and
 -- ranges that were profiled as one are kernels here, called (graph) and (range).
--- @param  limit            BIGINT  = 20            Rows to return; 0 for all.
+-- @param  limit            BIGINT  = 20            Rows to return.
 -- @param  kind             VARCHAR = 'data sheet'  Whose peaks: those of data sheets, or measured ones (traceql experiment peaks).
 -- @values kind             'data sheet' measured
 -- @column kernel           VARCHAR  Name of the function, with its template arguments where they tell kernels apart.

@@ -4,7 +4,7 @@
 -- FLOPs are those that Nsight Compute counted; the time is that of the trace, because Nsight Compute
 -- runs a kernel alone, mostly with fixed clocks. It also empties the caches: a small kernel may have
 -- found in the L2 cache what it counted as read from the memory. Above 100% means that.
--- @param  limit            BIGINT  = 20            Rows to return; 0 for all.
+-- @param  limit            BIGINT  = 20            Rows to return.
 -- @param  rank             BIGINT  = NULL          Only this rank; all ranks by default.
 -- @param  phase            VARCHAR = NULL          Only this phase; all by default.
 -- @param  role             VARCHAR = NULL          Only this role, such as o_proj.

@@ -24,6 +24,9 @@ for package in "$PWD"/dist/*; do
         environment/bin/python -c 'from traceql.present.mcp.answers import all_definitions; assert all_definitions()'
         environment/bin/traceql demo -o demo.duckdb > demo.txt
         grep 'ledger: all' demo.txt
+        environment/bin/traceql report demo.duckdb -o report.html
+        grep --quiet '<svg' report.html
+        if grep 'No picture' report.html; then exit 1; fi
         rm demo.duckdb
     )
 done

@@ -178,7 +178,7 @@ def test_roles_say_what_they_achieve(trace: traceql.Run, tp: TraceProcessor) -> 
             step_id, layer, CAST(round(floor_ns) AS BIGINT), bound,
             round(100 * floor_ns / cost.dur_ns, 1), round(cost.hbm_bytes / cost.dur_ns, 1),
             round(cost.flops / cost.dur_ns / 1e3, 2)
-        FROM cost INNER JOIN role_floor USING (step_id, layer, role)
+        FROM cost INNER JOIN internal.role_floor USING (step_id, layer, role)
         WHERE role = 'gate_up_proj' AND kind = 'data sheet'
     """)
     assert len(found) > 100

@@ -68,20 +68,22 @@ def test_a_result_has_the_same_rows_in_every_form(complete: traceql.Run) -> None
     assert pl.DataFrame(result).to_dicts() == pa.table(result).to_pylist() == rows
     chart = result.chart().to_dict()
     assert (chart["mark"]["type"], chart["encoding"]["x"]["field"]) == ("bar", "work_ns")
-    with pytest.raises(IndexError):
+    assert (result[-1], result[1:]) == (rows[-1], rows[1:])
+    with pytest.raises(IndexError, match="there is no row 3: the result has 3 rows"):
         result[3]
 
 
-@pytest.mark.parametrize(
-    ("library", "method", "install"),
-    [("polars", "pl", "pip install polars"), ("pandas", "df", r"'traceql\[notebook\]'")],
-)
-def test_a_missing_library_is_one_line_with_its_installation(
-    complete: traceql.Run, library: str, method: str, install: str, monkeypatch: pytest.MonkeyPatch
+def test_without_polars_the_error_says_how_to_install_it(
+    complete: traceql.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(traceql.TraceqlError, match=install):
-        getattr(complete.sql("SELECT 1 AS a"), method)()
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(traceql.TraceqlError, match="run pip install polars"):
+        complete.sql("SELECT 1 AS a").pl()
+
+
+def test_a_run_is_gated_as_its_file(complete: traceql.Run) -> None:
+    with pytest.raises(traceql.TraceqlError, match=str(complete.path)):
+        traceql.gate(complete, [complete], fail_on="decode.step > 2%")
 
 
 def test_unknown_names_are_refused_with_the_next_step(complete: traceql.Run) -> None:

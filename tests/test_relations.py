@@ -60,7 +60,11 @@ _MANY = [(n, None, None, None) for n in range(BATCH_ROWS + 10)]
 @pytest.mark.parametrize(
     ("rows", "columns", "message"),
     [
-        ([("soon", 1, "", b"")], "a, b, c, d", "row 1: column a has the value 'soon', which is no"),
+        (
+            [("soon", 1, "", b"")],
+            "a, b, c, d",
+            "row 1: column a has the value 'soon', expected an integer",
+        ),
         ([*_MANY, (0.5, 1, "", b"")], "a, b, c, d", f"row {len(_MANY) + 1}: column a has the"),
         ([*_MANY, (1, "x", "", b"")], "a, b, c, d", f"row {len(_MANY) + 1}: column b has the"),
         ([(1,)], "b", "has no column a; "),

@@ -90,7 +90,7 @@ _KERNELS = f"rocpd_kernel_dispatch{_ENDING}"
         (f'UPDATE "{_KERNELS}" SET start = -5', "kernel_dispatch, row 1: an event begins at -5 ns"),
         (
             f"UPDATE \"{_KERNELS}\" SET start = 'soon'",
-            f"table {_KERNELS}, row 1: column start has the value 'soon', which is no integer",
+            f"table {_KERNELS}, row 1: column start has the value 'soon', expected an integer",
         ),
     ],
 )
@@ -148,7 +148,7 @@ _CHANGES: dict[str, tuple[Callable[[str], str], str]] = {
     "rounded": (lambda text: text.replace(",1020,", ',"1.02E+03",'), "has the value '1.02E+03'"),
     "cut": (lambda text: text[:-3], "ends within a line"),
     "empty": (lambda _: "", "empty file"),
-    "no header": (lambda text: text.split("\n", 1)[1], "which is no header of rocprofv3"),
+    "no header": (lambda text: text.split("\n", 1)[1], "expected a header of rocprofv3"),
 }
 
 

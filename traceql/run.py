@@ -92,7 +92,7 @@ class Run(Database):
         """The causes that cost the most time, severe ones first."""
         return Findings(self.query("overview.findings"), self)
 
-    def report(self, path: str | Path) -> None:
+    def report(self, path: str | Path = "report.html") -> None:
         """Writes the report: a page that works offline, or the same rows as a JSON document.
 
         Args:

@@ -39,9 +39,9 @@ class _Form(NamedTuple):
 _ANY = "'integer', 'real', 'text', 'blob'"
 _TEXT = "CASE WHEN typeof({0}) <> 'blob' THEN CAST({0} AS BLOB) END"  # not all is UTF-8
 _FORMS = {
-    pa.int64(): _Form("{}", "0", "'integer'", "integer"),
-    pa.float64(): _Form("{}", "0.0", "'integer', 'real'", "number"),
-    pa.large_string(): _Form(_TEXT, "x''", _ANY, "text"),
+    pa.int64(): _Form("{}", "0", "'integer'", "an integer"),
+    pa.float64(): _Form("{}", "0.0", "'integer', 'real'", "a number"),
+    pa.large_string(): _Form(_TEXT, "x''", _ANY, "a text"),
     pa.large_binary(): _Form("CASE WHEN typeof({0}) = 'blob' THEN {0} END", "x''", _ANY, "bytes"),
 }
 
@@ -121,7 +121,7 @@ class SqliteContainer:
                 return TraceCorrupt(
                     f"table {redacted(table)}{'' if row is None else f', row {row}'}: column "
                     f"{redacted(name)} has the value {redacted(value)[:60]!r}, "
-                    f"which is no {form.noun}; {REMAKE}"
+                    f"expected {form.noun}; {REMAKE}"
                 )
         first, *_ = str(error).splitlines() or [""]
         return TraceCorrupt(f"damaged SQLite file (table {redacted(table)}: {first}); {REMAKE}")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from traceql.errors import QueryInvalid, TraceqlError
 from traceql.result.text_table.values import (
@@ -58,16 +58,22 @@ class Result:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows())
 
-    def __getitem__(self, row: int) -> dict[str, Any]:
-        """A row, by its number from 0; those from the end are negative."""
-        number = range(len(self))[row]
-        return self.head(1, after=number).rows()[0]
+    @overload
+    def __getitem__(self, row: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, row: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        """A row, by its number from 0 (those from the end are negative), or a slice of the rows."""
+        if isinstance(row, slice):
+            return self.rows()[row]
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"there is no row {row}: the result has {len(self)} rows")
+        return self.head(1, after=row % len(self)).rows()[0]
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict per row.
 
         Raises:
-            TraceqlError: pandas is not installed.
             QueryInvalid: a date that Python does not have, such as one before the year 1.
         """
         return python_rows(self._table)
@@ -110,12 +116,7 @@ class Result:
 
     def df(self) -> "pd.DataFrame":
         """A pandas DataFrame; integer columns with NULLs have type Int64; raises as `rows`."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise TraceqlError(
-                "pandas is not installed; run pip install 'traceql[notebook]'"
-            ) from None
+        import pandas as pd
         import pyarrow as pa
 
         nullable = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import NamedTuple
 
+from traceql.database.database import Database
 from traceql.errors import TraceqlError
 from traceql.runs.compare.comparison import SIDES, Comparison
 from traceql.runs.compare.setup import Difference, Effect, is_accepted
@@ -152,9 +153,12 @@ _KERNELS = """
 """
 
 
+Source = str | Path | Database
+
+
 def gate(
-    base: str | Path | Sequence[str | Path],
-    new: str | Path | Sequence[str | Path],
+    base: Source | Sequence[Source],
+    new: Source | Sequence[Source],
     *,
     fail_on: str | Sequence[str],
     accept: Collection[str] = (),
@@ -163,8 +167,8 @@ def gate(
     """Whether new is slower than base, by criteria.
 
     Args:
-        base: a database, run directory, folder of traces, trace or baseline; or several repeats.
-            A folder with databases or run directories holds a repeat for each.
+        base: a database, run directory, folder of traces, trace, baseline or Run; or several
+            repeats. A folder with databases or run directories holds a repeat for each.
         new: the same for the other side.
         fail_on: criteria such as "decode.step > 2%".
         accept: names of differences of the set-up that do not forbid a verdict, as of diff.
@@ -175,8 +179,9 @@ def gate(
         TraceqlError: there is no criterion, a path cannot be read, or a recording is named twice.
     """
     wanted = criteria([fail_on] if isinstance(fail_on, str) else fail_on)
-    sides = [[one] if isinstance(one, str | Path) else list(one) for one in (base, new)]
-    base_runs, new_runs = groups_of(sides, say=say)
+    sides = [[side] if isinstance(side, Source) else side for side in (base, new)]
+    paths = [[one.path if isinstance(one, Database) else one for one in side] for side in sides]
+    base_runs, new_runs = groups_of(paths, say=say)
     return decide(base_runs, new_runs, wanted, accept=accept)
 
 

@@ -146,6 +146,8 @@ class SideFiles:
         Programs of some locales save it with semicolons, and with commas in numbers.
         """
         text = self._text(self._output / name)
+        if text and not text.endswith("\n"):
+            self._note(f"{name}: it ends within a line")
         header = text.partition("\n")[0]
         is_local = header.count(";") > header.count(",")
         read = csv.DictReader(StringIO(text), strict=True, delimiter=";" if is_local else ",")

@@ -54,8 +54,8 @@ def prepare(path: Path, scratch: Scratch) -> None:
             )
         if not is_profile(database.tables):
             raise NotATrace(
-                "is no database of Ascend's profiler (no table STRING_IDS with texts, or none of "
-                f"its tables with events); {_REMAKE}"
+                "is not a database of Ascend's profiler (no table STRING_IDS with texts, or none "
+                f"of its tables with events); {_REMAKE}"
             )
         scratch.run(_SQL / "inputs.sql")
         inputs = scratch.declared_tables()

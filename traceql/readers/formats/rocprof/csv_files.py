@@ -113,7 +113,7 @@ def _names(text: bytes) -> list[str]:
         raise TraceCorrupt(f"its columns are not separated by commas; {_AS_WRITTEN}")
     if not headers:
         begin = lines[0][:_SHOWN]
-        raise TraceCorrupt(f"begins with {begin!r}, which is no header of rocprofv3; {REMAKE}")
+        raise TraceCorrupt(f"begins with {begin!r}, expected a header of rocprofv3; {REMAKE}")
     if headers[0] > 1:
         raise TraceCorrupt(
             f"its header is in line {headers[0]}, after other text, such as what the program "

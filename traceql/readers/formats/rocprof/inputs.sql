@@ -6,8 +6,8 @@ CREATE MACRO is_backward(begin, finish) AS COALESCE(begin BETWEEN 1 AND 46116860
 CREATE MACRO is_loaded(begin, finish) AS has_time(begin) AND NOT is_backward(begin, finish);
 CREATE MACRO time_problem(begin, finish) AS CASE
     WHEN finish IS NULL THEN 'its end is missing'
-    WHEN begin < 0 THEN format('an event begins at {:,} ns, below zero, which is no time', begin)
-    WHEN begin > 4611686018427387904 THEN format('an event begins at {:,} ns, which is no time', begin)
+    WHEN begin < 0 THEN format('an event begins at {:,} ns, below zero', begin)
+    WHEN begin > 4611686018427387904 THEN format('an event begins at {:,} ns, beyond 2^62', begin)
 END;
 -- Keys are in the order of processes, of their tables or files, and of the rows in these.
 CREATE MACRO row_key(process, place, number) AS (process * 64 + place) * 1099511627776 + number;

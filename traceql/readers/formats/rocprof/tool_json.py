@@ -82,7 +82,7 @@ def _records(process: int, name: str, listed: msgspec.Raw) -> Iterator[pa.Table]
     except msgspec.DecodeError:
         if name == "messages":
             return
-        raise TraceCorrupt(f"the records '{name}' are no list; {REMAKE}") from None
+        raise TraceCorrupt(f"expected a list of records '{name}'; {REMAKE}") from None
     for first in range(0, len(records), _BATCH_ROWS):
         part = [str(one, "utf-8", "replace") for one in records[first : first + _BATCH_ROWS]]
         same = {"process": process, "list": name}
