@@ -168,6 +168,14 @@ def test_damaged_files_beside_the_trace_cost_only_their_content(
     assert read(trace).tables["slice"].num_rows == 5
 
 
+def test_a_file_beside_the_trace_that_was_cut_fails_the_ledger(tmp_path: Path) -> None:
+    rows = "Name,Start Time(us),Duration(us)\nMatMul,1790857026000000.5,2\nAdd,17908570"
+    trace = ascend_like.write(tmp_path, *EVENTS, rank=None, files={"kernel_details.csv": rows})
+    checks = read(trace).tables["load_check"].to_pylist()
+    (cut,) = [row for row in checks if row["ok"] is False and "beside" in row["check_name"]]
+    assert cut["note"] == "not used: kernel_details.csv: its last line, which is cut off"
+
+
 @pytest.mark.parametrize("ts", [1790857026000000.5, "1790857026000000.500"])
 def test_ordinary_arrays_of_events_are_not_taken_for_ascend(
     ts: float | str, tmp_path: Path

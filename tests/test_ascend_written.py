@@ -120,7 +120,7 @@ def test_kernel_details_have_the_type_that_the_name_does_not_have(tmp_path: Path
     head = "Name,Type,Accelerator Core,Start Time(us),Duration(us),Block Num,Input Shapes"
     row = f'custom_17,MatMulV3,AI_CORE,{ascend_like.us(100)}\t,0.1,24,"""8,16;16,4"""'
     other = f"other,Add,AI_CORE,{ascend_like.us(999)}\t,0.1,1,N/A"
-    files = {"kernel_details.csv": "\n".join([head, row, other, "damaged"])}
+    files = {"kernel_details.csv": "\n".join([head, row, other, "damaged", ""])}
     events = (task("custom_17", ts=100, dur=100), task("custom_17", ts=300, dur=100))
     with loaded(tmp_path, *events, files=files) as trace:
         args = values(trace, "SELECT args ->> ['Type', 'Block Dim', 'Input Shapes'] FROM slice")

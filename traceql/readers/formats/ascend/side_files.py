@@ -147,7 +147,8 @@ class SideFiles:
         """
         text = self._text(self._output / name)
         if text and not text.endswith("\n"):
-            self._note(f"{name}: it ends within a line")
+            self._note(f"{name}: its last line, which is cut off")
+            text = text[: text.rfind("\n") + 1]
         header = text.partition("\n")[0]
         is_local = header.count(";") > header.count(",")
         read = csv.DictReader(StringIO(text), strict=True, delimiter=";" if is_local else ",")
