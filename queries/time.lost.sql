@@ -12,10 +12,10 @@
 -- - dependency: the next kernel waited for another stream
 -- - kernel, preemption, copy: the late rank spent more time in compute kernels, in those of another stream, or in copies
 -- - communication: the late rank was held up by another communicator
--- - peer: the devices that waited name the late rank, but not why it was late: not all ranks are loaded (see comm.peers)
+-- - peer: the devices that waited identify the late rank, but not the cause: not all ranks are loaded (see comm.peers)
 -- - pipeline: a stage of the pipeline waited for another one
 -- - start: the first operation of a communicator in the trace; what came before was not recorded
--- - clock: the clocks of the ranks are too uncertain to tell
+-- - clock: the clocks of the ranks are too uncertain to decide
 -- - unknown: the trace has no evidence
 -- @param  limit       INTEGER = 20    Maximum number of rows.
 -- @param  rank        BIGINT  = NULL  Only causes on this rank; all by default.

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from traceql.errors import TraceCorrupt
-from traceql.readers.coded import DistinctValues
 from traceql.readers.compiled import build
+from traceql.readers.dictionary_codes import DistinctValues
 from traceql.readers.formats.kineto import kineto_json
 from traceql.readers.formats.kineto.gathering import Gathered
 from traceql.readers.formats.kineto.kineto_json import KinetoJson

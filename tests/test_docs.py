@@ -21,7 +21,7 @@ from capture.cli import attach_command, run_command
 from capture.cli.experiment import command as experiment_command
 from capture.cli.peaks import command as measure_command
 from traceql.cli import cli, experiment, peaks
-from traceql.cli.commands import lake as lake_command
+from traceql.cli.command_tree import lake as lake_command
 
 DOCS = databases.ROOT / "docs"
 PAGES = [databases.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]

@@ -19,7 +19,7 @@ from capture.experiment.plan import Plan, plan_schema
 from capture.experiment.plan_document import Override, parse_set, parse_sweep, presets, read_plan
 from capture.experiment.points import PROFILED, Feasibility, blocks, points_of, read_model_config
 from capture.models import built_in_config
-from traceql.cli.commands import weight_bytes
+from traceql.cli.command_tree import weight_bytes
 
 MODEL = [Override(("model",), "qwen3-8b", "--model")]
 

@@ -10,8 +10,8 @@ from command_line import refusal
 
 from traceql.database.loading import load
 from traceql.errors import DatabaseError
+from traceql.readers.compression import Packing
 from traceql.readers.contract import ReadMode, is_streamed
-from traceql.readers.packing import Packing
 from traceql.util import process
 from traceql.util.process import memory_bytes
 

@@ -18,7 +18,7 @@ from command_line import PROGRAM, refusal
 from test_bad_input import CONTENTS, long_to_read
 
 import traceql
-from traceql.database.loading import database, reading
+from traceql.database.loading import insertion, reading
 from traceql.readers import worker
 from traceql.sql.registry import definitions
 
@@ -95,7 +95,7 @@ def test_ids_do_not_depend_on_how_fast_rows_are_inserted(
 ) -> None:
     folder = two_ranks(tmp_path / "traces")
     traceql.load(folder, tmp_path / "usual.duckdb")
-    monkeypatch.setattr(database, "ThreadPoolExecutor", AtOnce)
+    monkeypatch.setattr(insertion, "ThreadPoolExecutor", AtOnce)
     traceql.load(folder, tmp_path / "fast.duckdb")
     assert tables(tmp_path / "fast.duckdb") == tables(tmp_path / "usual.duckdb")
     with traceql.open(tmp_path / "fast.duckdb") as run:

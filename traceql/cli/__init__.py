@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from traceql.cli.commands import SUBCOMMANDS, CommandGroup
+from traceql.cli.command_tree import SUBCOMMANDS, CommandGroup
 from traceql.cli.streams import checked_output, first_use
 from traceql.database.notices import excerpts_reported, first_uses_reported
 from traceql.errors import TraceqlError

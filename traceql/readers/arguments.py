@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.readers.coded import concatenated
 from traceql.readers.dialects.pytorch.vocabulary import GPU_CATEGORIES, Argument
+from traceql.readers.dictionary_codes import concatenated
 from traceql.readers.tables import ACTIVITY, JSON
 
 Int64s = npt.NDArray[np.int64]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from traceql.errors import TraceqlError
-from traceql.readers.packing import MAGIC_BYTES, packing_of
+from traceql.readers.compression import MAGIC_BYTES, packing_of
 
 if TYPE_CHECKING:
     from traceql.readers.tables import TraceTables

@@ -5,7 +5,7 @@ import zlib
 from pathlib import Path
 
 from traceql.errors import TraceCorrupt
-from traceql.readers.packing import Packing, packing_of
+from traceql.readers.compression import Packing, packing_of
 
 _HEAD_BYTES = 256
 _SQLITE = b"SQLite format 3\0"

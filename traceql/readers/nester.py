@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from traceql.readers.coded import runs
+from traceql.readers.dictionary_codes import runs
 from traceql.readers.lanes import DEEPEST, NEVER, OtherLanes, enclosing
 
 NONE = -1  # no slice

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import traceql.readers.formats
 from traceql.errors import DefinitionInvalid, reason
+from traceql.readers.compression import MAGIC_BYTES, Packing, packing_of
 from traceql.readers.contract import Reader
 from traceql.readers.dialects.registry import dialects
-from traceql.readers.packing import MAGIC_BYTES, Packing, packing_of
 
 
 def readers() -> list[Reader]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from isal import isal_zlib
 
 from traceql.errors import TraceCorrupt
-from traceql.readers.packing import MAGIC_BYTES, Packing, packing_of
+from traceql.readers.compression import MAGIC_BYTES, Packing, packing_of
 
 _GZIP = 31  # zlib's number for the gzip format
 _USUAL_RATIO = 8  # about how much smaller gzip makes a profiler trace

@@ -12,7 +12,6 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.classification.rules import write_rules
-from traceql.database.loading.database import add_files, add_profiles, create_tables, read_profiles
 from traceql.database.loading.discovery import profile_files, trace_files, trace_path
 from traceql.database.loading.draft import (
     LOADED,
@@ -24,6 +23,7 @@ from traceql.database.loading.draft import (
     workspace,
 )
 from traceql.database.loading.inputs import write_model_config, write_peaks
+from traceql.database.loading.insertion import add_files, add_profiles, create_tables, read_profiles
 from traceql.database.loading.reading import FileRead, prefetched_recordings, read_files
 from traceql.database.loading.run_directory import run_directories
 from traceql.database.loading.run_files import add_runs

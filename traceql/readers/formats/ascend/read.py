@@ -12,7 +12,7 @@ from traceql.errors import NotATrace, TraceCorrupt
 from traceql.readers import feed
 from traceql.readers.arguments import int64_column, whole_numbers
 from traceql.readers.dialects.ascend.vocabulary import Category, Metadata
-from traceql.readers.formats.ascend.job import (
+from traceql.readers.formats.ascend.job_checks import (
     Statement,
     job_statements,
     run_common,

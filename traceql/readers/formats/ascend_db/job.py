@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from traceql.readers.dialects.ascend.vocabulary import MOST_RANKS, Metadata
-from traceql.readers.formats.ascend.job import Statement, job_statements
+from traceql.readers.formats.ascend.job_checks import Statement, job_statements
 from traceql.readers.formats.ascend.side_files import SideFiles
 from traceql.readers.formats.ascend_db.names import PROFILES
 from traceql.readers.formats.kineto.kineto_json import repaired_json

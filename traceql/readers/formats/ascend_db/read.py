@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.errors import NotATrace, TraceCorrupt
-from traceql.readers.formats.ascend.job import Statement, run_common, state
+from traceql.readers.formats.ascend.job_checks import Statement, run_common, state
 from traceql.readers.formats.ascend_db.job import Job
 from traceql.readers.formats.ascend_db.names import ANALYSIS, EVENTS, is_profile, is_summary
 from traceql.readers.scratch import Scratch

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from traceql.readers.compression import Packing
 from traceql.readers.contract import Reader
 from traceql.readers.first_bytes import begins_like_json
-from traceql.readers.packing import Packing
 
 if TYPE_CHECKING:
     from traceql.readers.tables import TraceTables

@@ -18,8 +18,8 @@ from traceql.readers.arguments import (
     is_on_gpu,
     text_column,
 )
-from traceql.readers.coded import DistinctValues, Recoding, concatenated, distinct_rows
 from traceql.readers.dialects.pytorch.vocabulary import Argument
+from traceql.readers.dictionary_codes import DistinctValues, Recoding, concatenated, distinct_rows
 from traceql.readers.flows import Flows
 from traceql.readers.formats.kineto.kineto_json import ABSENT, Batch, Event, Raw, event_in
 from traceql.readers.formats.kineto.scanner import (

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
-from traceql.readers.coded import DistinctValues
+from traceql.readers.compression import MAGIC_BYTES, packing_of
+from traceql.readers.dictionary_codes import DistinctValues
 from traceql.readers.formats.kineto.gathering import END, Gathered, TrackNumbers
 from traceql.readers.formats.kineto.kineto_json import Batch, Event, KinetoJson
 from traceql.readers.formats.kineto.ledger import Counts
 from traceql.readers.formats.kineto.streaming.scratch import Scratch
 from traceql.readers.formats.kineto.times import Int64s, Span
-from traceql.readers.packing import MAGIC_BYTES, packing_of
 from traceql.readers.tables import ACTIVITY, INSTANT, SLICE
 
 _EVENTS = 100_000  # of a section, at least
