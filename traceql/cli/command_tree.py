@@ -73,13 +73,16 @@ _SECTIONS = {
     },
     "Record": {
         "capture": ("capture.cli:command", "Record vLLM with torch.profiler into a run directory."),
-        "experiment": ("commands:experiment", "Run a measurement plan on vLLM; measure GPU peaks."),
+        "experiment": (
+            "command_tree:experiment",
+            "Run a measurement plan on vLLM; measure GPU peaks.",
+        ),
     },
     "Plan": {
         "advise": ("advise:advise", "Recommend a parallel layout, or check a run's configuration."),
     },
     "Many runs": {
-        "lake": ("commands:lake", "Store many runs as Parquet and query across them."),
+        "lake": ("command_tree:lake", "Store many runs as Parquet and query across them."),
     },
     "More": {
         "demo": ("info:demo", "Load the bundled four-GPU trace and show where the time went."),
@@ -118,7 +121,7 @@ _EXPERIMENT = {
     "load": ("experiment:load", "Load the results of experiments into one DuckDB file."),
     "show": ("experiment:show", "Show the answer, the points and the failures; run queries."),
     "report": ("experiment:report", "Write a self-contained HTML report with all curves."),
-    "peaks": ("commands:peaks", "Measure, import or show the peaks of the GPUs."),
+    "peaks": ("command_tree:peaks", "Measure, import or show the peaks of the GPUs."),
 }
 _PEAKS = {
     "measure": ("capture.cli.peaks:command", "Measure GEMM, memory and collective peaks."),
