@@ -76,7 +76,7 @@ def test_a_database_without_events_or_tables_is_refused(tmp_path: Path) -> None:
     path = tmp_path / NAME
     with closing(sqlite3.connect(path)) as con, con:
         con.execute("CREATE TABLE song (id INTEGER, title TEXT)")
-    assert "no database of Ascend's profiler" in refused(path)
+    assert "is not a database of Ascend's profiler" in refused(path)
 
 
 # What is left where a table is absent: slices, kernels.
