@@ -15,7 +15,6 @@ Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Milliseconds = Annotated[float, Meta(gt=0)]
 Rate = Annotated[float, Meta(gt=0)] | Literal["inf"]
-Setting = bool | int | float | str | None
 Counts = Count | Annotated[list[Count], Meta(min_length=1)]
 Arguments = dict[str, Any]
 Variables = dict[str, bool | int | float | str]

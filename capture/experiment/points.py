@@ -241,7 +241,7 @@ def blocks(
 
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
-_LATENCY_TOKENS = 10_000  # whatever the model: vllm/benchmarks/latency.py
+_LATENCY_TOKENS = 10_000  # for every model: vllm/benchmarks/latency.py
 # Arguments that leave the weights on the GPU as the configuration has them. Any other one, such as
 # quantization, hf_overrides or cpu_offload_gb, may make them smaller.
 _KEEP_WEIGHTS = frozenset({

@@ -49,10 +49,6 @@ class Argument(StrEnum):
     PEER = "Peer rank"
 
 
-# What a kernel slice of category `cuda_graph` is called. The classification has a rule for it.
-UNRECORDED_GRAPH = "CUDA graph, kernels not recorded"
-
-
 class Metadata(StrEnum):
     """Keys of what the reader states about a rank (column metadata of table trace)."""
 

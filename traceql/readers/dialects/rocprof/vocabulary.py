@@ -42,7 +42,6 @@ GRAPH_LAUNCH = "GraphLaunch"  # in the name of the calls that launch a HIP graph
 # Ranges that need not nest with those of their thread.
 PROCESS_RANGES = ("roctxProcessRangeA", "roctxRangeStartA")
 MARK = "roctxMarkA"
-ALLOCATES = "ALLOCATE"  # in the name of what allocates memory
 
 # The directions of copies, named as PyTorch's profiler names them.
 COPIES: Mapping[str, str] = {

@@ -34,7 +34,7 @@ _NAME = re.compile(
 
 
 def form_of(path: Path) -> str | None:
-    """`rocpd`, `json` or `csv`; None if it is no output of rocprofv3 that this reader reads.
+    """`rocpd`, `json` or `csv`; None for other files.
 
     So that a message says what they are, it also has a form if it holds no records, but processors
     or sums, or if another program saved it in UTF-16.
