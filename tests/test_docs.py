@@ -236,7 +236,7 @@ def test_every_bundled_file_that_a_document_names_is_there() -> None:
         for page in PAGES
         for name in _BUNDLED.findall(page.read_text(encoding="utf-8"))
     }
-    assert (DOCS, "examples/scaling-h200/results.duckdb") in named
+    assert (DOCS, "examples/experiment-h200/results.duckdb") in named
     missing = {
         name
         for beside, name in named

@@ -204,6 +204,12 @@ class Experiment(AbstractContextManager["Experiment"]):
         return f"<Experiment: {self.name}>"
 
 
+def _database_in(path: Path) -> Path:
+    """The database of a folder that has no plan; the path itself if there is none."""
+    database = path / "results.duckdb"
+    return database if database.is_file() and not (path / "plan.json").exists() else path
+
+
 def experiment(
     *paths: str | Path,
     say: Callable[[str], None] = quiet,
@@ -212,14 +218,15 @@ def experiment(
     """Opens a database of experiments, or loads folders of results into memory.
 
     Args:
-        paths: one database, or folders that `traceql experiment run` has written.
+        paths: one database, the folder of a database results.duckdb, or folders that `traceql
+            experiment run` has written.
         say: called with a line about each load, which can take minutes if points were profiled.
         warn: called with a line about each file that cannot be read.
 
     Raises:
         TraceqlError: there are no results.
     """
-    places = [Path(path) for path in paths]
+    places = [_database_in(Path(path)) for path in paths]
     name = ", ".join(map(str, places))
     if len(places) == 1 and not places[0].exists():
         raise TraceNotFound(f"{name} does not exist; use a folder of results or their database")
