@@ -41,6 +41,7 @@ _PHASES = """
 _RECORDED = """
     SELECT MAX(ns) / 1e6 AS ms FROM (SELECT SUM(dur) AS ns FROM device_state GROUP BY rank)
 """
+_ODD = "FROM ledger WHERE check_name = 'device events not understood'"
 _FACTS = (
     *("model", "architecture", "parallelism", "mode", "devices", "ranks", "versions"),
     "counters",
@@ -93,9 +94,8 @@ def print_run(database: Database) -> None:
         f"{row['steps']:,} {row['phase']}" + (f" ({row['ms']:,.1f} ms)" if row["ms"] else "")
         for row in database.select(_PHASES)
     ]
-    parts = [
-        f"{recorded:,.1f} ms recorded" if recorded else database.terminology("no GPU activity")
-    ]
+    nothing = "GPU activity not understood" if len(database.select(_ODD)) else "no GPU activity"
+    parts = [f"{recorded:,.1f} ms recorded" if recorded else database.terminology(nothing)]
     parts += [f"steps: {', '.join(phases)}"] if phases else []
     print_text("; ".join(parts), hanging="  ")
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.readers.dialects.pytorch.vocabulary import GPU_CATEGORIES, Argument
+from traceql.readers.dialects.pytorch.vocabulary import Argument
 from traceql.readers.dictionary_codes import concatenated
 from traceql.readers.tables import ACTIVITY, JSON
 
@@ -139,11 +139,6 @@ def _typed_value(text: msgspec.Raw, type_: Any) -> Any:
 
 
 _INT32 = range(-(2**31), 2**31)
-
-
-def is_on_gpu(cat: Any) -> bool:
-    """Whether events of this category are GPU activities."""
-    return str(cat).lower() in GPU_CATEGORIES
 
 
 def activity_table(rows: Int64s, arguments: Sequence[Arguments], first: int = 0) -> pa.Table:

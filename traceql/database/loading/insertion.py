@@ -257,7 +257,13 @@ def _insert(
     device = _number(con, f"{least} FROM activity JOIN slice USING (id) WHERE rank = {rank.rank}")
     row = [
         *(rank.rank, rank.world_size, rank.tp_rank, rank.pp_rank, rank.dp_rank, rank.ep_rank),
-        *(file.facts.device_names.get(device), base_ns, offset, str(file.path), file.sha256),
+        *(
+            file.facts.device_names.get(device, "").strip() or None,
+            base_ns,
+            offset,
+            str(file.path),
+            file.sha256,
+        ),
         *(file.size_bytes, file.reader, file.format, file.dialect, json.dumps(file.metadata)),
     ]
     con.execute(f"INSERT INTO trace VALUES ({', '.join('?' * len(row))})", row)

@@ -45,6 +45,13 @@ def categories(dialect: str) -> Mapping[str, str]:
     return found
 
 
+def kind_of(dialect: str, cat: str) -> str | None:
+    """What events of a category are; None if it is unknown, and its events may be activities."""
+    found = categories(dialect).get(cat.lower())
+    unknown = getattr(_module(dialect, "vocabulary"), "kind_of", lambda _cat: "other")
+    return found or unknown(cat)
+
+
 def file_facts(dialect: str, metadata: Mapping[str, Any]) -> FileFacts:
     """What the metadata of a file says, as its dialect reads it."""
     module = _module(dialect, "metadata")

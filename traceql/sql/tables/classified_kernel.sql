@@ -33,11 +33,13 @@ gpu_slice AS (
         slice.id, slice.rank,
         COALESCE(activity.device, slice.pid, -1) AS device,
         COALESCE(activity.stream, slice.tid, -1) AS stream,
-        slice.ts, slice.dur, slice.name, slice.correlation, event_kind.kind, activity.bytes,
+        slice.ts, slice.dur, slice.name, slice.correlation,
+        COALESCE(event_kind.kind, 'kernel') AS kind,  -- of JAX, without a category
+        activity.bytes,
         activity.grid, activity.block
     FROM activity
     INNER JOIN slice USING (id)
-    INNER JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.cat
+    LEFT JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.cat
 ),
 -- Tasks of a captured graph of an Ascend device (ACL graph) have no launch call of their own. Each
 -- replay runs every task of the graph once, so the n-th time of a task is in the n-th replay, and replays

@@ -1,6 +1,6 @@
 # One row per distinct kernel name: its category, and the rule that decided it.
 # @scope  rank
-# @needs  event_kind, kernel_rule, slice, symbol, trace
+# @needs  activity, event_kind, kernel_rule, slice, symbol, trace
 # @column name      VARCHAR  Name of the kernel; NULL for kernels without a name.
 # @column category  VARCHAR  Kernel category of all kernels of this name; other if no rule matches.
 # @column priority  BIGINT   Rule that decided the category (kernel_rule.priority); NULL if no rule matches.
@@ -25,9 +25,10 @@ _SYMBOLS = "SELECT category, pattern, letter FROM symbol ORDER BY position"
 _NAMES = """
     WITH kernel AS (
         SELECT DISTINCT slice.name
-        FROM slice
-        INNER JOIN event_kind USING (rank, cat)
-        WHERE event_kind.kind = 'kernel'
+        FROM activity
+        INNER JOIN slice USING (id)
+        LEFT JOIN event_kind USING (rank, cat)
+        WHERE COALESCE(event_kind.kind, 'kernel') = 'kernel'
     ),
     -- Of Ascend devices: the arguments of other profilers are not read.
     typed AS (

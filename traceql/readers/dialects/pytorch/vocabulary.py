@@ -5,6 +5,7 @@ in traceql/readers/dialects/pytorch/tables repeats the words that it reads, and
 tests/test_dialect.py checks that they are the same.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -27,8 +28,38 @@ CATEGORIES: Mapping[str, EventKind] = {
     "gpu_user_annotation": EventKind.GPU_ANNOTATION,
     "python_function": EventKind.FRAME,
 }
-_ON_GPU = {EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET}
-GPU_CATEGORIES = frozenset(cat for cat, activity in CATEGORIES.items() if activity in _ON_GPU)
+# Ends of the categories of other devices, such as mtia_runtime, privateuse1_driver and mlu_memcpy.
+_ENDINGS: Mapping[str, EventKind] = {
+    "_runtime": EventKind.LAUNCH,
+    "_driver": EventKind.LAUNCH,
+    "memcpy": EventKind.MEMCPY,
+    "memset": EventKind.MEMSET,
+    "_user_annotation": EventKind.GPU_ANNOTATION,
+}
+# Events that may have a device, a stream and a correlation, and are no work of a device:
+# synchronisation, ranges, the profiler's own time, and what it says about collectives.
+_NO_WORK = re.compile(
+    r"^(trace|overhead|collective_comm|mtia_workloadd|external_correlation|cpu_instant_event)$"
+    r"|_(sync|event|profiler|profiler_range|notifier|counters)$"
+)
+ON_GPU = frozenset({EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET})
+GPU_CATEGORIES = frozenset(cat for cat, kind in CATEGORIES.items() if kind in ON_GPU)
+# Categories of activities of other devices, whose events may lack a device and a stream.
+DEVICE_CATEGORIES = frozenset({"mtia_ccp_events", "hpu_op", "gpu_op"})
+
+
+def kind_of(cat: str) -> str | None:
+    """The kind of events of a category, "other" for none of them.
+
+    None if the category is unknown: then its events are activities if they are on a device
+    (traceql.readers.device_activities).
+    """
+    lower = cat.lower()
+    if lower in CATEGORIES:
+        return CATEGORIES[lower]
+    if _NO_WORK.search(lower):
+        return "other"
+    return next((kind for end, kind in _ENDINGS.items() if lower.endswith(end)), None)
 
 
 class Argument(StrEnum):

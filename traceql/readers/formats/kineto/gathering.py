@@ -15,9 +15,9 @@ from traceql.readers.arguments import (
     activity_table,
     decoded,
     int64_column,
-    is_on_gpu,
     text_column,
 )
+from traceql.readers.device_activities import may_be_activity
 from traceql.readers.dialects.pytorch.vocabulary import Argument
 from traceql.readers.dictionary_codes import DistinctValues, Recoding, concatenated, distinct_rows
 from traceql.readers.flows import Flows
@@ -330,7 +330,7 @@ class SliceColumns(EventColumns):
         self._activity = [ACTIVITY.empty_table()]
         self._scanned_names, self._scanned_cats = Recoding(self._names), Recoding(self._cats)
         self._added = 0
-        self._gpu_cats: list[int] = []  # codes of the categories of GPU activities
+        self._gpu_cats: list[int] = []  # codes of the categories of possible activities
         self._cats_seen = 0
 
     def add(self, events: Sequence[Event]) -> None:
@@ -363,13 +363,13 @@ class SliceColumns(EventColumns):
         self._added += len(slices)
 
     def _on_gpu(self) -> Int64s:
-        """The positions of the GPU activities in the last batch.
+        """The positions of possible activities of a device in the last batch.
 
         Only new categories are checked: a file may have as many categories as events.
         """
         new = len(self._cats) - self._cats_seen
         for code, cat in zip(count(len(self._cats) - 1, -1), islice(reversed(self._cats), new)):
-            if is_on_gpu(cat):
+            if may_be_activity(cat):
                 self._gpu_cats.append(code)
         self._cats_seen += new
         return np.flatnonzero(np.isin(self._cat[-1], self._gpu_cats))
@@ -394,7 +394,7 @@ class SliceColumns(EventColumns):
 
     @property
     def activity(self) -> pa.Table:
-        """One row per GPU activity."""
+        """One row per event that may be an activity (see device_activities.py)."""
         return pa.concat_tables(self._activity).combine_chunks()
 
 

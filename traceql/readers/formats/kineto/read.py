@@ -11,6 +11,7 @@ import pyarrow as pa
 from traceql.errors import TraceCorrupt
 from traceql.readers import feed
 from traceql.readers.arguments import int64_column, whole_numbers
+from traceql.readers.device_activities import DeviceActivities
 from traceql.readers.flows import Flows
 from traceql.readers.formats.kineto.gathering import Gathered
 from traceql.readers.formats.kineto.kineto_json import Event, KinetoJson
@@ -43,15 +44,16 @@ def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
     counts = Counts()
     counts.add(kineto.columns)
     checks = remarks(kineto.columns, kineto.slices, kineto.flows, nested)
+    slices, devices = _slice_table(kineto, nested), DeviceActivities(kineto.tracks)
     tables = {
-        "slice": _slice_table(kineto, nested),
-        "activity": kineto.columns.slices.activity,
+        "slice": slices,
+        "activity": devices.found(kineto.columns.slices.activity, slices),
         "flow": pa.table([nested.slice_out, nested.slice_in], schema=FLOW),
         "instant": instant_table(kineto),
         "counter": COUNTER.empty_table(),
         "track": track_table(kineto.tracks),
         "count": counts.table(),
-        "load_check": remark_table(list(checks)),
+        "load_check": remark_table([*checks, *devices.remarks()]),
     }
     return TraceTables(tables, kineto.metadata)
 

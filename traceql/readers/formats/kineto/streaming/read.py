@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
 from traceql.readers.arguments import int64_column, whole_numbers
+from traceql.readers.device_activities import DeviceActivities
 from traceql.readers.formats.kineto.ledger import checks
 from traceql.readers.formats.kineto.streaming.nested import (
     finishes,
@@ -55,7 +56,8 @@ def stream_kineto(
             arrows += len(drawn)
             yield TraceTables(_EMPTY | {"flow": drawn}, continues=True)
         tracks = found.tracks.named(found.about_tracks)
-        for section in _sections(found, tracks):
+        devices = DeviceActivities(tracks)
+        for section in _sections(found, tracks, devices):
             yield TraceTables(_EMPTY | section, continues=True)
         slices = sum(found.slices)
         what = "events whose parent was computed without the trace processor; all events"
@@ -71,7 +73,7 @@ def stream_kineto(
         about = {
             "track": track_table(tracks),
             "count": found.counts.table(),
-            "load_check": remark_table(found_checks),
+            "load_check": remark_table([*found_checks, *devices.remarks()]),
         }
         yield TraceTables(_EMPTY | about, found.metadata)
 
@@ -86,7 +88,9 @@ def _parsed(path: Path, scratch: Scratch, processes: int) -> Sections:
     return found
 
 
-def _sections(found: Sections, tracks: Sequence[Track]) -> Iterator[dict[str, pa.Table]]:
+def _sections(
+    found: Sections, tracks: Sequence[Track], devices: DeviceActivities
+) -> Iterator[dict[str, pa.Table]]:
     pids = int64_column(whole_numbers([track.pid for track in tracks]))
     tids = int64_column(whole_numbers([track.tid for track in tracks]))
     first = 0
@@ -101,7 +105,7 @@ def _sections(found: Sections, tracks: Sequence[Track]) -> Iterator[dict[str, pa
         }
         yield {
             "slice": _with(known, _place(known["track"], pids, tids) | more, SLICE),
-            "activity": activity,
+            "activity": devices.found(activity, known, first),
             "instant": _with(points, _place(points["track"], pids, tids), INSTANT),
         }
         first += len(known)
