@@ -16,9 +16,9 @@ WITH recognised AS (
 -- or in a communicator: the run may have more.
 job AS (
     SELECT
-        COUNT(*) AS loaded,
+        COUNT(trace.rank) AS loaded,
         CASE WHEN EXISTS (FROM run) THEN MAX(trace.world_size) ELSE MAX(recorder.world_size) END AS stated,
-        GREATEST(COUNT(*), MAX(trace.world_size), (SELECT MAX(group_size) FROM communicator)) AS ranks
+        GREATEST(COUNT(trace.rank), MAX(trace.world_size), (SELECT MAX(group_size) FROM communicator)) AS ranks
     FROM trace
     LEFT JOIN recorder USING (rank)
     HAVING COUNT(*) > 0
@@ -102,6 +102,9 @@ fact AS (
     )
     FROM file
     CROSS JOIN nearest
+    HAVING COUNT(*) > 0
+    UNION ALL
+    SELECT 12, 'host processes', string_agg(parse_filename(path), ', ' ORDER BY path) FROM trace WHERE rank IS NULL
     HAVING COUNT(*) > 0
     UNION ALL
     SELECT 13, 'counters', counters FROM profiled

@@ -54,4 +54,5 @@ FROM trace
 LEFT JOIN device USING (rank)
 LEFT JOIN activity USING (rank)
 LEFT JOIN iteration USING (rank)
+WHERE trace.rank IS NOT NULL
 ORDER BY trace.rank

@@ -30,7 +30,7 @@ _INTERNAL = {
 }
 _SIZE = """
     SELECT
-        (SELECT COUNT(*) FROM trace) AS ranks,
+        (SELECT COUNT(rank) FROM trace) AS ranks,
         (SELECT string_agg(DISTINCT device_name, ', ') FROM trace) AS devices,
         (SELECT COUNT(*) FROM step) AS steps,
         (SELECT COUNT(*) FROM kernel) AS kernels

@@ -44,18 +44,18 @@ _RECORDED = """
 _ODD = "FROM ledger WHERE check_name = 'device events not understood'"
 _FACTS = (
     *("model", "architecture", "parallelism", "mode", "devices", "ranks", "versions"),
-    "counters",
+    *("host processes", "counters"),
 )
 # The number of ranks is the same as in query overview.recording.
 _COUNTS = """
     WITH job AS (
         SELECT
-            COUNT(*) AS loaded,
+            COUNT(trace.rank) AS loaded,
             CASE
                 WHEN EXISTS (FROM run) THEN MAX(trace.world_size) ELSE MAX(recorder.world_size)
             END AS stated,
             GREATEST(
-                COUNT(*), MAX(trace.world_size), (SELECT MAX(group_size) FROM communicator)
+                COUNT(trace.rank), MAX(trace.world_size), (SELECT MAX(group_size) FROM communicator)
             ) AS ranks
         FROM trace
         LEFT JOIN recorder USING (rank)
@@ -65,7 +65,7 @@ _COUNTS = """
         (SELECT COUNT(*) FROM slice) AS slices,
         (SELECT COUNT(*) FROM kernel) AS kernels,
         (SELECT COUNT(*) FROM step) AS steps,
-        (SELECT COUNT(*) FROM trace) AS ranks,
+        (SELECT COUNT(rank) FROM trace) AS ranks,
         (SELECT ranks FROM job) AS world_size,
         (SELECT ranks > GREATEST(loaded, stated) FROM job) AS at_least,
         (SELECT COUNT(*) FROM profiled_launch) AS profiled,
@@ -83,8 +83,9 @@ _MARKS = {"severe": "✗", "notable": "!"}
 def print_run(database: Database) -> None:
     """Prints what ran, on what, for how long, and its steps by phase."""
     facts = {row["fact"]: row["value"] for row in database.query("overview.recording")}
-    if "ranks" in facts:
-        facts["ranks"] = f"ranks: {facts['ranks']}"
+    for name in ("ranks", "host processes"):
+        if name in facts:
+            facts[name] = f"{name}: {facts[name]}"
     if about := " · ".join(facts[name] for name in _FACTS if name in facts):
         print_text(one_line(about), hanging="  ", bold=True)
     if "timeline" in facts:

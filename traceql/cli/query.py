@@ -136,7 +136,10 @@ def complete_ranks(ctx: click.Context, _option: click.Parameter, begun: str) -> 
 
     try:
         with Database(Path(database)) as trace:
-            found = trace.select("SELECT CAST(rank AS VARCHAR) AS rank FROM trace ORDER BY rank")
+            found = trace.select(
+                "SELECT CAST(rank AS VARCHAR) AS rank FROM trace "
+                "WHERE trace.rank IS NOT NULL ORDER BY trace.rank"
+            )
             return [row["rank"] for row in found if row["rank"].startswith(begun)]
     except TraceqlError:
         return []
@@ -190,7 +193,10 @@ def _write_query(
     head = database.queries[query.name].head  # in the terms of the device
     values = bound(query, parameters)
     empty, rank = head.empty, parameters.get("rank")
-    loaded = [row["rank"] for row in database.select("SELECT rank FROM trace ORDER BY rank")]
+    loaded = [
+        row["rank"]
+        for row in database.select("SELECT rank FROM trace WHERE rank IS NOT NULL ORDER BY rank")
+    ]
     if rank is not None and rank not in loaded:
         empty = f"rank {rank} is not loaded (loaded: {', '.join(map(str, loaded))})"
     style = TableStyle(empty, head.keys, None if LIMIT in parameters else MAX_TABLE_ROWS)

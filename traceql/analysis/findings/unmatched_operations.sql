@@ -17,7 +17,7 @@ SELECT
         COUNT(*) FILTER (wait_ns IS NULL), COUNT(*), ANY_VALUE(run_window.unmatched_ns) / 1e6,
         100.0 * ANY_VALUE(run_window.unmatched_ns / run_window.ns)
     ) AS finding,
-    (SELECT COUNT(*) < MAX(world_size) FROM trace) AS is_uncertain
+    (SELECT COUNT(rank) < MAX(world_size) FROM trace) AS is_uncertain
 FROM collective
 CROSS JOIN run_window
 WHERE group_size IS DISTINCT FROM 1

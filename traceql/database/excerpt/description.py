@@ -88,6 +88,7 @@ _LEDGER = f"""
     FROM source.trace
     LEFT JOIN (SELECT rank, COUNT(*) AS kernels FROM kernel GROUP BY rank) AS kept USING (rank)
     LEFT JOIN ({{all_kernels}}) AS every USING (rank)
+    WHERE trace.rank IS NOT NULL
     ORDER BY trace.rank;
     INSERT INTO ledger
     SELECT * REPLACE (

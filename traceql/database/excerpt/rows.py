@@ -63,7 +63,7 @@ class Overlap:
             SELECT each.*, cell.number, cell.from_ts, cell.to_ts
             FROM {table} AS each
             INNER JOIN cell
-                ON each.rank = cell.rank
+                ON each.rank IS NOT DISTINCT FROM cell.rank
                 AND each.ts // {self.cell_ns} = cell.cell
                 AND each.ts >= cell.from_ts
                 AND each.ts < cell.to_ts
@@ -76,7 +76,7 @@ class Overlap:
             SELECT each.*, edge.number, edge.from_ts, edge.to_ts
             FROM {table} AS each
             INNER JOIN edge
-                ON each.rank = edge.rank
+                ON each.rank IS NOT DISTINCT FROM edge.rank
                 AND each.ts // {_SHORT_NS} = edge.cell
                 AND each.ts < edge.from_ts
                 AND each.ts + each.dur > edge.from_ts
@@ -86,7 +86,9 @@ class Overlap:
             SELECT each.*, edge.number, edge.ts, edge.ts + edge.dur
             FROM {table} AS each
             INNER JOIN excerpt_window AS edge
-                ON each.rank = edge.rank AND each.ts < edge.ts AND each.ts + each.dur > edge.ts
+                ON each.rank IS NOT DISTINCT FROM edge.rank
+                AND each.ts < edge.ts
+                AND each.ts + each.dur > edge.ts
             WHERE each.dur > {_SHORT_NS}
         """
 

@@ -129,6 +129,7 @@ _EXTENT = """
 _SPAN = """
     SELECT rank, CAST($from_ns AS BIGINT) AS from_ts, CAST($to_ns AS BIGINT) AS to_ts
     FROM source.trace
+    WHERE rank IS NOT NULL
 """
 # An event that ends a step may have no duration; so a window ends 1 ns after its last step.
 _ITERATIONS = """
@@ -160,7 +161,15 @@ _SAMPLED = """
 # Windows of a rank that touch or overlap are merged, so that no row is in two of them.
 _CREATE = """
     CREATE TABLE internal.excerpt_window AS
-    WITH requested AS ({requested}),
+    WITH of_ranks AS ({requested}),
+    -- Host processes have the windows of all ranks.
+    requested AS (
+        FROM of_ranks
+        UNION ALL
+        SELECT NULL, from_ts, to_ts
+        FROM of_ranks
+        WHERE EXISTS (FROM source.trace WHERE rank IS NULL)
+    ),
     marked AS (
         SELECT *, COALESCE(from_ts > MAX(to_ts) OVER (
             PARTITION BY rank ORDER BY from_ts, to_ts
@@ -195,7 +204,9 @@ _OF_EXCERPT = """
         LEAST(merged.to_ts, own.ts + own.dur) AS to_ts
     FROM merged
     INNER JOIN source.excerpt_window AS own
-        ON merged.rank = own.rank AND merged.from_ts < own.ts + own.dur AND merged.to_ts > own.ts
+        ON merged.rank IS NOT DISTINCT FROM own.rank
+        AND merged.from_ts < own.ts + own.dur
+        AND merged.to_ts > own.ts
 """
 _STEP_RANGES = """
     SELECT rank, MIN(step_id), MAX(step_id) FROM source.step GROUP BY rank ORDER BY rank

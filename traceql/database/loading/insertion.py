@@ -11,18 +11,16 @@ from secrets import token_hex
 import duckdb
 import pyarrow as pa
 
-from traceql.database.loading.ranks import (
-    Extent,
-    Placement,
-    Rank,
-    Recording,
-    placements,
-    ranks,
-    require_no_duplicates,
-)
+from traceql.database.loading.ranks import Rank, Start, ranks, require_no_duplicates
 from traceql.database.loading.reading import FileRead
+from traceql.database.loading.recordings import (
+    Recording,
+    loaded_recordings,
+    new_recordings,
+)
 from traceql.database.loading.run_directory import RunDirectory
 from traceql.database.loading.run_files import write_graph_nodes
+from traceql.database.loading.time_base import Extent, Placement, placements
 from traceql.errors import ProfileSkipped, TraceCorrupt
 from traceql.readers.dialects.registry import loaded_facts
 from traceql.readers.ncu.read import read_profile
@@ -164,16 +162,20 @@ def _first_ids(
 def _placed(
     con: duckdb.DuckDBPyConnection, files: Sequence[FileRead], runs: Mapping[Path, RunDirectory]
 ) -> list[PlacedFile]:
-    loaded = con.execute("SELECT path, dialect, metadata FROM trace ORDER BY rank").fetchall()
+    loaded = loaded_recordings(con)
     require_no_duplicates(
         [
-            *(Recording(path, loaded_facts(dialect, facts)) for path, dialect, facts in loaded),
-            *(Recording(str(f.path), f.facts, f.first_ts) for f in files),
+            *(Start(str(one.path), one.facts) for one in loaded),
+            *(Start(str(file.path), file.facts, file.first_ts) for file in files),
         ]
     )
-    taken = dict(con.execute("SELECT rank, path FROM trace").fetchall())
-    found = ranks([(f.path, f.facts) for f in files], runs, taken)
-    in_order = sorted(zip(files, found, strict=True), key=lambda pair: pair[1].rank)
+    found = ranks([*loaded, *new_recordings(con, files, runs)])
+    _renumber(con, loaded, found[: len(loaded)])
+    # Host processes come after the ranks.
+    in_order = sorted(
+        zip(files, found[len(loaded) :], strict=True),
+        key=lambda pair: (pair[1].rank is None, pair[1].rank or 0),
+    )
     extents = []
     for file, _ in in_order:
         base = file.facts.base_time_ns
@@ -253,35 +255,90 @@ def _insert(
         con.register("incoming", pa.RecordBatchReader.from_batches(SCHEMAS[table], batches))
         con.execute(sql, {name: value for name, value in values.items() if f"${name}" in sql})
         con.unregister("incoming")
-    least = "SELECT COALESCE(MIN(COALESCE(device, pid, -1)), -1)"  # ran a GPU activity
-    device = _number(con, f"{least} FROM activity JOIN slice USING (id) WHERE rank = {rank.rank}")
     row = [
         *(rank.rank, rank.world_size, rank.tp_rank, rank.pp_rank, rank.dp_rank, rank.ep_rank),
-        *(
-            file.facts.device_names.get(device, "").strip() or None,
-            base_ns,
-            offset,
-            str(file.path),
-            file.sha256,
-        ),
+        *(_device_name(con, placed), base_ns, offset, str(file.path), file.sha256),
         *(file.size_bytes, file.reader, file.format, file.dialect, json.dumps(file.metadata)),
     ]
     con.execute(f"INSERT INTO trace VALUES ({', '.join('?' * len(row))})", row)
-    source = f"rank from {rank.source}"
     checks = [
-        (rank.rank, "rank of world size", rank.rank, rank.world_size, None, source),
+        _rank_check(rank, file.path),
         (rank.rank, "clock shift", shift.shift_ns, None, None, shift.note),
     ]
     con.executemany("INSERT INTO load_check VALUES (?, ?, ?, ?, ?, ?)", checks)
-    write_graph_nodes(con, rank.rank, file.path)
+    if rank.rank is not None:
+        write_graph_nodes(con, rank.rank, file.path)
     if after:
         after.result()
     con.commit()
 
 
+def _device_name(con: duckdb.DuckDBPyConnection, placed: PlacedFile) -> str | None:
+    """The name of the first GPU that ran an activity of a rank."""
+    rank, names = placed.rank.rank, placed.file.facts.device_names
+    if rank is None:
+        return None
+    least = "SELECT COALESCE(MIN(COALESCE(device, pid, -1)), -1)"
+    sql = f"{least} FROM activity JOIN slice USING (id) WHERE rank = {rank}"
+    return names.get(_number(con, sql), "").strip() or None
+
+
+def _rank_check(
+    rank: Rank, path: Path
+) -> tuple[int | None, str, int | None, int | None, None, str]:
+    """The row of load_check about the rank of a recording."""
+    if rank.rank is None:
+        note = f"no rank: {rank.source}, beside files that have some ({path.name})"
+        return None, "host process", None, None, None, note
+    source = f"rank from {rank.source}"
+    return rank.rank, "rank of world size", rank.rank, rank.world_size, None, source
+
+
+_OF_RANKS = ("slice", "instant", "counter", "flow", "track", "file_count", "load_check")
+_NEW_RANK = """
+    UPDATE {table} SET rank = renumbered.new
+    FROM renumbered
+    WHERE {table}.rank = renumbered.old
+"""
+
+
+def _renumber(
+    con: duckdb.DuckDBPyConnection, loaded: Sequence[Recording], found: Sequence[Rank]
+) -> None:
+    """Gives loaded recordings the ranks that they have beside the new ones."""
+    changed = [
+        (one, rank) for one, rank in zip(loaded, found, strict=True) if one.rank != rank.rank
+    ]
+    if changed:
+        con.execute("CREATE TEMP TABLE renumbered (old BIGINT, new BIGINT)")
+        con.executemany(
+            "INSERT INTO renumbered VALUES (?, ?)", [[one.rank, new.rank] for one, new in changed]
+        )
+        con.execute("DELETE FROM graph_node WHERE rank IN (SELECT old FROM renumbered)")
+        con.execute(
+            "DELETE FROM load_check WHERE check_name = 'rank of world size' "
+            "AND rank IN (SELECT old FROM renumbered)"
+        )
+        for table in (*_OF_RANKS, "trace"):
+            con.execute(_NEW_RANK.format(table=table))
+        con.execute("DROP TABLE renumbered")
+    for one, rank in changed:
+        con.execute("INSERT INTO load_check VALUES (?, ?, ?, ?, ?, ?)", _rank_check(rank, one.path))
+        if rank.rank is not None:
+            write_graph_nodes(con, rank.rank, one.path)
+    for rank in found:
+        if rank.rank is not None:
+            con.execute(_PLACE, [rank.world_size, rank.dp_rank, rank.rank])
+    con.execute("UPDATE trace SET world_size = NULL, device_name = NULL WHERE rank IS NULL")
+
+
+_PLACE = "UPDATE trace SET world_size = ?, dp_rank = ? WHERE rank = ?"
+
+
 # If no file states the world size, it is the number of ranks that are loaded.
 _WORLD_SIZE = """
-    UPDATE trace SET world_size = GREATEST(world_size, (SELECT COUNT(*) FROM trace));
+    UPDATE trace SET world_size = GREATEST(world_size, (SELECT COUNT(rank) FROM trace))
+    WHERE rank IS NOT NULL;
     UPDATE load_check SET total = trace.world_size
     FROM trace
     WHERE trace.rank = load_check.rank AND load_check.check_name = 'rank of world size';

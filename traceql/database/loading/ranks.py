@@ -1,31 +1,39 @@
-"""The rank and the time base of each file; duplicate recordings are an error."""
+"""The rank of each recording, by the best evidence; what has none is a host process."""
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
-from traceql.database.loading.run_directory import RankEntry, RunDirectory
+from traceql.database.loading.file_names import (
+    in_order,
+    is_front_end,
+    places_in_name,
+    rank_in_name,
+    ranks_by_number,
+    ranks_by_place,
+)
+from traceql.database.loading.recordings import Recording
 from traceql.errors import RankConflict
 from traceql.readers.dialects.facts import FileFacts
 
 
 @dataclass(frozen=True)
-class Recording:
-    """A rank of a file, and its first event in the file's own time, ns; None if it is unknown."""
+class Start:
+    """A recording, and its first event in the file's own time, ns; None if it is unknown."""
 
     path: str
     facts: FileFacts
     first_ts: int | None = None
 
 
-def require_no_duplicates(found: Iterable[Recording]) -> None:
+def require_no_duplicates(found: Iterable[Start]) -> None:
     """Raises RankConflict if two files have the same process and GPU in different formats.
 
     Or in the same format, if they also begin at the same time.
     """
-    seen: dict[str, list[Recording]] = {}
+    seen: dict[str, list[Start]] = {}
     for one in found:
         before = seen.setdefault(one.facts.recorded, [])
         for other in before if one.facts.recorded else ():
@@ -40,172 +48,177 @@ def require_no_duplicates(found: Iterable[Recording]) -> None:
         before.append(one)
 
 
-# A number with more digits is not a rank; it may be a time.
-_RANK_IN_NAME = re.compile(r"(?:^|[_\-.])rank[_\-]?([0-9]{1,9})(?=[^0-9]|$)", re.IGNORECASE)
-_PARALLEL_IN_NAME = re.compile(r"(?:^|[_\-.])(tp|pp|dp|ep)([0-9]{1,9})(?=[_\-.])")
+RUN_JSON = "run.json"
+FILE_NAME = "file name"
+NUMBER = "number in the file name"
+DEVICES = "order of devices"
+ORDER = "order of files"
+PROCESSES = "order of processes"
+KINDS = ("tp", "pp", "dp", "ep")
 
 
 @dataclass(frozen=True)
 class Rank:
-    """The rank of a file in the job; unknown parallel ranks are None."""
+    """The rank of a recording in the job, or a host process, which has none.
 
-    rank: int
-    world_size: int
-    source: str  # run.json, a key of the file, file name, order of files or of processes
+    Attributes:
+        rank: the number; None for a host process.
+        source: run.json, a key of the file, its name, or an order.
+        tp_rank, pp_rank, dp_rank, ep_rank: None if unknown.
+    """
+
+    rank: int | None
+    world_size: int | None
+    source: str
     tp_rank: int | None = None
     pp_rank: int | None = None
     dp_rank: int | None = None
     ep_rank: int | None = None
 
 
-def ranks(
-    files: Sequence[tuple[Path, FileFacts]],
-    runs: Mapping[Path, RunDirectory],
-    taken: Mapping[int, str],
-) -> list[Rank]:
-    """The rank of each file.
+HOST_PROCESS = Rank(None, None, "no evidence of a rank")
 
-    Args:
-        runs: the run directory of each trace that is in one.
-        taken: the ranks that are already in the database, with the paths of their files.
+
+@dataclass(frozen=True)
+class Claim:
+    """A rank that a recording states, and where."""
+
+    rank: int
+    source: str
+
+
+def ranks(recordings: Sequence[Recording]) -> list[Rank]:
+    """The rank of each recording; those in the database are numbered anew with the others.
+
+    So the result does not depend on the order in which files are loaded.
 
     Raises:
-        RankConflict: two files claim one rank.
+        RankConflict: two recordings claim one rank.
     """
-    owner = dict(taken)
-    stated = [
-        runs[path].rank_of(path, facts.process) if path in runs else None for path, facts in files
-    ]
-    recordings = Counter(path for path, _ in files)
-    claims = [
-        _claim(path, facts, entry, is_alone=recordings[path] == 1)
-        for (path, facts), entry in zip(files, stated, strict=True)
-    ]
-    for (path, _), (claimed, _) in zip(files, claims, strict=True):
-        if claimed is not None:
-            if claimed in owner:
-                raise RankConflict(
-                    f"rank {claimed} is claimed by {owner[claimed]} and by {path}; "
-                    "load different runs into different databases (-o)"
-                )
-            owner[claimed] = str(path)
-    found = []
-    for (path, facts), entry, (claimed, source) in zip(files, stated, claims, strict=True):
-        free = next(n for n in range(len(owner) + 1) if n not in owner)
-        number = free if claimed is None else claimed
-        owner[number] = str(path)
-        world_size = runs[path].world_size if entry else None
-        size = (facts.world_size or 0) if world_size is None else world_size
-        parallel = {f"{kind}_rank": int(n) for kind, n in _PARALLEL_IN_NAME.findall(path.name)}
-        if entry:
-            names = ("tp_rank", "pp_rank", "dp_rank", "ep_rank")
-            parallel = {name: getattr(entry, name) for name in names}
-        found.append(Rank(number, size, source, **parallel))
-    least = [facts.least_world_size for _, facts in files]
-    size = max([r.world_size for r in found] + least + [len(owner)])
-    return [r if r.world_size else replace(r, world_size=size) for r in found]
+    several = {path for path, n in Counter(one.path for one in recordings).items() if n > 1}
+    claims = _claims(recordings, several)
+    are_hosts = _are_hosts(recordings, claims)
+    _require_distinct(recordings, claims)
+    order, source = _in_order(
+        [
+            number
+            for number, (claim, is_host) in enumerate(zip(claims, are_hosts, strict=True))
+            if claim is None and not is_host
+        ],
+        recordings,
+        several,
+    )
+    taken = {claim.rank for claim in claims if claim}
+    free = (number for number in count() if number not in taken)
+    for number, rank in zip(order, free, strict=False):
+        is_alone = recordings[number].path not in several
+        claims[number] = Claim(rank, source if is_alone else PROCESSES)
+    return _with_world_size(
+        recordings,
+        [
+            HOST_PROCESS if claim is None else _rank(one, claim)
+            for one, claim in zip(recordings, claims, strict=True)
+        ],
+    )
 
 
-def _claim(
-    path: Path, facts: FileFacts, entry: RankEntry | None, *, is_alone: bool
-) -> tuple[int | None, str]:
-    """The rank that a recording states, and where; a file name states the rank of one recording."""
-    if entry:
-        return entry.rank, "run.json"
-    if facts.rank is not None:
-        return facts.rank, facts.job_source
-    if is_alone and (named := _RANK_IN_NAME.search(path.name)):
-        return int(named[1]), "file name"
-    return None, "order of files" if is_alone else "order of processes"
-
-
-# Clocks that count from the boot of their hosts differ by more than traces of one run.
-_UNRELATED_S = 60
-
-
-@dataclass(frozen=True)
-class Extent:
-    """The first and the last time in a file, and its time base."""
-
-    first_ts: int  # ns
-    last_ts: int  # ns
-    base_ns: int | None  # baseTimeNanoseconds; None if the file has none
-
-    @property
-    def is_empty(self) -> bool:
-        return self.first_ts > self.last_ts
-
-    @property
-    def span_ns(self) -> tuple[int, int]:
-        """First and last time, with the base added, ns."""
-        base = self.base_ns or 0
-        return self.first_ts + base, self.last_ts + base
-
-
-PlacedExtent = tuple[Extent, int]  # an extent, and the shift of its clock, ns
-
-
-@dataclass(frozen=True)
-class Placement:
-    """What to add to the times of a file to get the run's time, ns, with the reason."""
-
-    shift_ns: int
-    note: str
-
-
-class _Clock:
-    """A clock that some ranks share, and what to add to its times to get the run's time, ns."""
-
-    def __init__(self, extent: Extent, shift_ns: int) -> None:
-        self.first_ns, self.last_ns = extent.span_ns
-        self.base_ns = extent.base_ns or 0
-        self.shift_ns = shift_ns
-
-    def seconds_to(self, extent: Extent) -> float:
-        first_ns, last_ns = extent.span_ns
-        return max(first_ns - self.last_ns, self.first_ns - last_ns) / 1e9
-
-
-def placements(extents: Sequence[Extent], placed: Sequence[PlacedExtent] = ()) -> list[Placement]:
-    """The placement of each extent; the first rank with events is the reference rank.
-
-    The times of a file plus baseTimeNanoseconds are compared. If a rank is more than a minute from
-    the reference rank, its clock has another origin, such as the boot of its host. All ranks with
-    such a clock get the same shift, so that the first of them begins together with the reference
-    rank.
+def _claims(recordings: Sequence[Recording], several: Collection[Path]) -> list[Claim | None]:
+    """The rank that each recording states.
 
     Args:
-        placed: the extents of files that were placed before, the reference rank first.
+        several: the files with several recordings; their names state the rank of none.
     """
-    clocks: list[_Clock] = []
-    known = 0
-    for extent, shift_ns in [*placed, *((one, None) for one in extents if not one.is_empty)]:
-        clock = next((one for one in clocks if one.seconds_to(extent) <= _UNRELATED_S), None)
-        if clock is None:
-            clock = _Clock(extent, shift_ns or 0)
-            clocks.append(clock)
-            known += shift_ns is not None
-        first_ns, last_ns = extent.span_ns
-        clock.first_ns, clock.last_ns = min(clock.first_ns, first_ns), max(clock.last_ns, last_ns)
-    for clock in clocks[max(known, 1) :]:
-        clock.shift_ns = clocks[0].first_ns + clocks[0].shift_ns - clock.first_ns
-    return [_placement(extent, clocks) for extent in extents]
+    claims = [_stated(one, is_alone=one.path not in several) for one in recordings]
+    left = [
+        one.path
+        for one, claim in zip(recordings, claims, strict=True)
+        if claim is None and one.path not in several and not is_front_end(one.path)
+        # Beside stated ranks, a number counts only in the name of what used a GPU.
+        if not any(claims) or one.events.use_gpu
+    ]
+    placed = ranks_by_place([path for path in left if places_in_name(path)])
+    numbered = ranks_by_number([path for path in left if path not in placed])
+    found = {path: Claim(rank, FILE_NAME) for path, rank in placed.items()}
+    found |= {path: Claim(rank, NUMBER) for path, rank in numbered.items()}
+    given = [claim.rank for claim in (*claims, *found.values()) if claim]
+    if found and len(set(given)) < len(given):
+        return claims
+    return [claim or found.get(one.path) for one, claim in zip(recordings, claims, strict=True)]
 
 
-def _placement(extent: Extent, clocks: Sequence[_Clock]) -> Placement:
-    base = extent.base_ns or 0
-    if extent.is_empty:
-        return Placement(base, "no events")
-    clock = next(c for c in clocks if c.seconds_to(extent) <= _UNRELATED_S)
-    if clock is not clocks[0]:
-        apart = clocks[0].seconds_to(extent)
-        return Placement(
-            base + clock.shift_ns,
-            f"clock unrelated to the reference rank's ({apart:.0f} s away): shifted so that the "
-            "first rank of each clock begins at the same time; do not compare times across clocks",
+def _stated(one: Recording, *, is_alone: bool) -> Claim | None:
+    if one.entry:
+        return Claim(one.entry.rank, RUN_JSON)
+    if one.facts.rank is not None:
+        return Claim(one.facts.rank, one.facts.job_source)
+    named = rank_in_name(one.path) if is_alone else None
+    return None if named is None else Claim(named, FILE_NAME)
+
+
+def _are_hosts(recordings: Sequence[Recording], claims: Sequence[Claim | None]) -> list[bool]:
+    """Whether each recording is a host process: others are ranks, and it shows nothing of one.
+
+    Where nothing used a GPU, and none states a rank, all are ranks but the front end of an engine.
+    """
+    has_ranks = any(claims) or any(one.events.use_gpu for one in recordings)
+    if not has_ranks and all(is_front_end(one.path) for one in recordings):
+        return [False for _ in recordings]
+    return [
+        claim is None
+        and (
+            (one.is_loaded and one.rank is None)
+            or (not one.events.use_gpu if has_ranks else is_front_end(one.path))
         )
-    if base != clock.base_ns:
-        note = f"base time {base - clock.base_ns} ns after the reference rank's: Unix time is used"
-        return Placement(base + clock.shift_ns, note)
-    source = "as in the file" if extent.base_ns is None else "plus baseTimeNanoseconds"
-    return Placement(base + clock.shift_ns, f"same clock as the reference rank; times {source}")
+        for one, claim in zip(recordings, claims, strict=True)
+    ]
+
+
+def _require_distinct(recordings: Sequence[Recording], claims: Sequence[Claim | None]) -> None:
+    owner: dict[int, Path] = {}
+    for one, claim in zip(recordings, claims, strict=True):
+        if claim and claim.rank in owner:
+            raise RankConflict(
+                f"rank {claim.rank} is claimed by {owner[claim.rank]} and by {one.path}; "
+                "load different runs into different databases (-o)"
+            )
+        if claim:
+            owner[claim.rank] = one.path
+
+
+def _in_order(
+    open_: Sequence[int], recordings: Sequence[Recording], several: Collection[Path]
+) -> tuple[list[int], str]:
+    """The recordings without a claim in the order of their ranks, and what orders them.
+
+    That is the device, if each ran something on one device and no two on the same; else the name.
+    """
+    if len(open_) > 1 and all(recordings[n].path not in several for n in open_):
+        devices = {n: sorted(recordings[n].events.devices) for n in open_}
+        if all(map(len, devices.values())) and len({one[0] for one in devices.values()}) == sum(
+            map(len, devices.values())
+        ):
+            return sorted(open_, key=devices.__getitem__), DEVICES
+    return sorted(open_, key=lambda n: in_order(recordings[n].path)), ORDER
+
+
+def _rank(one: Recording, claim: Claim) -> Rank:
+    if one.entry:
+        entry = one.entry
+        places = {f"{kind}_rank": getattr(entry, f"{kind}_rank") for kind in KINDS}
+        size = one.world_size
+    else:
+        places = {f"{kind}_rank": rank for kind, rank in places_in_name(one.path).items()}
+        size = None
+    return Rank(claim.rank, one.facts.world_size if size is None else size, claim.source, **places)
+
+
+def _with_world_size(recordings: Sequence[Recording], found: Sequence[Rank]) -> list[Rank]:
+    """Ranks whose world size is not stated have the least that is possible."""
+    numbers = [one.rank for one in found if one.rank is not None]
+    least = [one.facts.least_world_size for one in recordings]
+    sizes = [one.world_size or 0 for one in found]
+    size = max([*sizes, *least, len(numbers), *(number + 1 for number in numbers)])
+    return [
+        replace(one, world_size=one.world_size or size) if one.rank is not None else one
+        for one in found
+    ]

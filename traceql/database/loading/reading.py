@@ -67,16 +67,17 @@ class FileRead:
 
     def rows(self, name: str) -> int:
         """The number of rows of one of the tables that the reader wrote."""
-        return sum(part.num_rows for _, part in self._parts(name))
+        return sum(part.num_rows for _, part in self.parts(name))
 
     def take(self, name: str) -> Iterator[pa.Table]:
         """The parts of one of the tables, mapped from disk; they are removed unless kept."""
-        for file, part in self._parts(name):
+        for file, part in self.parts(name):
             if not self.is_kept:
                 file.unlink()
             yield part
 
-    def _parts(self, name: str) -> Iterator[tuple[Path, pa.Table]]:
+    def parts(self, name: str) -> Iterator[tuple[Path, pa.Table]]:
+        """The parts of one of the tables, mapped from disk, with their files."""
         assert self.folder is not None
         for file in sorted(self.folder.glob(f"{name}.*.arrow")):
             with pa.memory_map(str(file)) as source:

@@ -27,7 +27,7 @@ _MAX_LISTED = 20  # databases in a message
 _HEADING = re.compile(r"^(#{2,}) (.+)$", re.MULTILINE)
 _CONTENTS = """
     SELECT
-        (SELECT list(rank ORDER BY rank) FROM trace) AS ranks,
+        (SELECT list(rank ORDER BY rank) FROM trace WHERE rank IS NOT NULL) AS ranks,
         (SELECT MAX(world_size) FROM trace) AS world_size,
         (SELECT string_agg(DISTINCT device_name, ', ') FROM trace) AS devices,
         (SELECT COUNT(*) FROM step) AS steps,

@@ -270,7 +270,7 @@ def _median_step(database: Database, rank: int, phase: str, tokens: int | None =
 
 
 def _ranks(database: Database) -> set[int]:
-    return {row["rank"] for row in database.select("SELECT rank FROM trace")}
+    return {row["rank"] for row in database.select("SELECT rank FROM trace WHERE rank IS NOT NULL")}
 
 
 def _phases(database: Database, rank: int) -> list[str]:

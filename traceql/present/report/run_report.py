@@ -83,7 +83,10 @@ def recording_name(database: Database) -> str:
 
 def _filters(database: Database, phases: list[str]) -> str:
     """The form that selects rows; the script shows it, which does the selecting."""
-    ranks = [str(row["rank"]) for row in database.select("SELECT rank FROM trace ORDER BY rank")]
+    ranks = [
+        str(row["rank"])
+        for row in database.select("SELECT rank FROM trace WHERE rank IS NOT NULL ORDER BY rank")
+    ]
     choices = ""
     for name, values in (("phase", phases), ("rank", ranks)):
         if len(values) > 1:

@@ -37,7 +37,8 @@ def trace_file(database: Database, rank: int | None = None) -> tuple[Path, int]:
         TraceNotFound: no such rank, or its file was moved or changed after it was loaded.
     """
     rows = database.select(
-        "SELECT rank, path, size_bytes, file_offset_ns FROM trace ORDER BY rank"
+        "SELECT rank, path, size_bytes, file_offset_ns FROM trace "
+        "WHERE rank IS NOT NULL ORDER BY rank"
     ).rows()
     row = next((r for r in rows if rank is None or r["rank"] == rank), None)
     if not rows:

@@ -19,7 +19,7 @@
 -- @column ep             BOOLEAN    Whether experts were spread over the ranks.
 WITH loaded AS (
     SELECT
-        COUNT(*) AS ranks,
+        COUNT(rank) AS ranks,
         MAX(world_size) AS world_size,
         MIN(base_time_ns) AS base_ns,
         STRING_AGG(DISTINCT device_name, ', ' ORDER BY device_name) AS gpu_name

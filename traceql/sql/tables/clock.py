@@ -25,7 +25,7 @@ from traceql.analysis.collectives.operation_matching import series_by_communicat
 from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import columns_of
 
-_RANKS = "SELECT rank FROM trace ORDER BY rank"
+_RANKS = "SELECT rank FROM trace WHERE rank IS NOT NULL ORDER BY rank"
 _OPERATIONS = """
     SELECT
         described.communicator_id, operation.rank, operation.kernel_id, operation.ts,

@@ -39,7 +39,7 @@ _DESCRIBED = """
     FROM operation
     ORDER BY description_id
 """
-_FILES = "SELECT rank, dialect, metadata FROM trace"
+_FILES = "SELECT rank, dialect, metadata FROM trace WHERE rank IS NOT NULL"
 _PLACES = (
     "SELECT rank, tp, pp, dp, tp_size, pp_size, dp_size, source FROM rank_position ORDER BY rank"
 )

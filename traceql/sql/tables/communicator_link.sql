@@ -38,6 +38,7 @@ placed AS (
     LEFT JOIN run_file ON starts_with(trace.path, run_file.path || '/')
     LEFT JOIN stated ON run_file.path = stated.run AND trace.rank = stated.rank
     LEFT JOIN listed ON run_file.path = listed.run AND stated.device_uuid = listed.uuid
+    WHERE trace.rank IS NOT NULL
 ),
 -- The matrix of `nvidia-smi topo -m` has one line per GPU. Its first columns are the GPUs in order.
 topology AS (

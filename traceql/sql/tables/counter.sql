@@ -2,7 +2,7 @@
 -- @kind   source
 -- @schema main
 -- @scope  rank
--- @column rank      BIGINT   Rank that recorded the sample.
+-- @column rank      BIGINT   Rank that recorded the sample; NULL for a host process.
 -- @column name      VARCHAR  What was measured, as in the file.
 -- @column unit      VARCHAR  Unit of the value; NULL if the file does not have it.
 -- @column ts        BIGINT   Time of the sample, ns since the run's first event.

@@ -2,7 +2,7 @@
 -- @kind   source
 -- @schema main
 -- @scope  rank
--- @column rank      BIGINT   Rank that recorded the event.
+-- @column rank      BIGINT   Rank that recorded the event; NULL for a host process.
 -- @column cat       VARCHAR  Event category as in the file.
 -- @column name      VARCHAR  Name as in the file.
 -- @column ts        BIGINT   Time, ns since the run's first event.

@@ -14,32 +14,46 @@ WITH kept AS (
     FROM slice
     GROUP BY ALL
 ),
+-- Host processes have no rank, so the counts of all of them are added.
+counted AS (
+    SELECT
+        rank, phase, cat,
+        CASE WHEN COUNT(events) = COUNT(*) THEN CAST(SUM(events) AS BIGINT) END AS events,
+        CASE WHEN COUNT(dur) = COUNT(*) THEN CAST(SUM(dur) AS BIGINT) END AS dur
+    FROM file_count
+    GROUP BY rank, phase, cat
+),
+host AS (
+    SELECT string_agg(parse_filename(path), ', ' ORDER BY path) AS files FROM trace WHERE rank IS NULL
+),
 slice_count AS (
     SELECT
-        rank,
+        COALESCE(kept.rank, file_count.rank) AS rank,
         COALESCE(kept.cat, file_count.cat) AS cat,
         COALESCE(kept.events, 0) AS kept_events,
         COALESCE(kept.dur, 0) AS kept_dur,
         CASE WHEN file_count.cat IS NULL THEN 0 ELSE file_count.events END AS file_events,
         CASE WHEN file_count.cat IS NULL THEN 0 ELSE file_count.dur END AS file_dur
     FROM kept
-    FULL JOIN (FROM file_count WHERE phase = 'slice') AS file_count USING (rank, cat)
+    FULL JOIN (FROM counted WHERE phase = 'slice') AS file_count
+        ON kept.rank IS NOT DISTINCT FROM file_count.rank AND kept.cat = file_count.cat
 ),
 instant_count AS (
     SELECT
-        rank,
-        CAST(SUM(file_count.events) AS BIGINT) AS file_events,
+        counted.rank,
+        CAST(SUM(counted.events) AS BIGINT) AS file_events,
         ANY_VALUE(kept_instant.events) AS kept_events
-    FROM file_count
+    FROM counted
     LEFT JOIN (SELECT rank, COUNT(*) AS events FROM instant GROUP BY rank) AS kept_instant
-        USING (rank)
+        ON counted.rank IS NOT DISTINCT FROM kept_instant.rank
     WHERE phase IN ('i', 'I', 'R', 'n')
-    GROUP BY rank
+    GROUP BY counted.rank
 ),
 counter_count AS (
-    SELECT rank, file_count.events AS file_events, COALESCE(kept.events, 0) AS kept_events
-    FROM file_count
-    LEFT JOIN (SELECT rank, COUNT(*) AS events FROM counter GROUP BY rank) AS kept USING (rank)
+    SELECT counted.rank, counted.events AS file_events, COALESCE(kept.events, 0) AS kept_events
+    FROM counted
+    LEFT JOIN (SELECT rank, COUNT(*) AS events FROM counter GROUP BY rank) AS kept
+        ON counted.rank IS NOT DISTINCT FROM kept.rank
     WHERE phase = 'counter'
 ),
 gpu AS (
@@ -127,7 +141,7 @@ entry AS (
     SELECT
         31, rank, 'phase ' || phase, 0, events, FALSE,
         'events loaded; events in the file (only complete events, instants, flows and names are loaded)'
-    FROM file_count
+    FROM counted
     WHERE phase NOT IN ('slice', 'counter', 'i', 'I', 'R', 'n', 's', 't', 'f', 'M')
     UNION ALL
     SELECT 40, rank, check_name, value, total, ok, note FROM load_check
@@ -268,7 +282,7 @@ entry AS (
         68, rank, 'clock', offset_ns, residual_ns, NULL,
         'offset from the reference clock, ns; error that remains after the correction, ns; source: ' || source
     FROM clock
-    WHERE (SELECT COUNT(*) FROM trace) > 1
+    WHERE (SELECT COUNT(rank) FROM trace) > 1
     UNION ALL
     SELECT
         70, rank, 'idle in gaps', COALESCE(gap_total.dur, 0), device_total.idle_ns,
@@ -281,7 +295,9 @@ entry AS (
 )
 SELECT
     entry.rank, entry.check_name, entry.value, entry.total, entry.ok,
-    text_for_dialect(trace.dialect, entry.note) AS note
+    text_for_dialect(trace.dialect, entry.note)
+    || CASE WHEN entry.rank IS NULL AND entry.place < 40 THEN '; of host processes: ' || host.files ELSE '' END AS note
 FROM entry
 LEFT JOIN trace ON entry.rank = trace.rank
+CROSS JOIN host
 ORDER BY entry.rank, entry.place, entry.check_name

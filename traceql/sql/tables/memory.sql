@@ -116,4 +116,5 @@ event AS (
 )
 SELECT *
 FROM event
+WHERE rank IS NOT NULL
 ORDER BY rank, ts

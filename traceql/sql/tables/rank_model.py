@@ -32,7 +32,7 @@ _HELD = """
     GROUP BY ALL
     ORDER BY rank
 """
-_NAMED = "SELECT rank, pp_rank FROM trace"
+_NAMED = "SELECT rank, pp_rank FROM trace WHERE rank IS NOT NULL"
 # Whether run.json lists every trace; if it does, their parallel ranks are from there.
 _BY_RUN = """
     SELECT COALESCE(BOOL_AND(run_file.path IS NOT NULL), FALSE)
@@ -43,6 +43,7 @@ _BY_RUN = """
             json_extract_string(run_file.document, '$.ranks[*].trace'),
             trace.path[len(run_file.path) + 2:]
         )
+    WHERE trace.rank IS NOT NULL
 """
 _EXCHANGING = """
     SELECT DISTINCT classified_kernel.rank
@@ -52,7 +53,7 @@ _EXCHANGING = """
     WHERE symbol.name = 'point_to_point' AND kernel_layer_by_order.layer IS NULL
 """
 _WITH_LOGITS = "SELECT DISTINCT rank FROM kernel_layer_by_order WHERE role = 'lm_head'"
-_WORLD = "SELECT COALESCE(MAX(world_size), COUNT(*)) FROM trace"
+_WORLD = "SELECT COALESCE(MAX(world_size), COUNT(rank)) FROM trace"
 _STATED = "SELECT tp, pp, dp FROM run"
 _RUNS = "SELECT document FROM run_file"
 

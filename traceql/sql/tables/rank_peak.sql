@@ -18,7 +18,7 @@ WITH known AS (
 )
 SELECT rank, kind, known.hbm_gbps, known.link_gbps, known.kernel_ns
 FROM (
-    SELECT rank, 'data sheet' AS kind FROM trace
+    SELECT rank, 'data sheet' AS kind FROM trace WHERE rank IS NOT NULL
     UNION
     SELECT rank, kind FROM known
 )

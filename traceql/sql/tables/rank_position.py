@@ -31,6 +31,7 @@ _RANKS = """
     SELECT trace.rank, world_size, tp_rank, pp_rank, dp_rank, stage, stages, dialect, metadata
     FROM trace
     LEFT JOIN rank_model USING (rank)
+    WHERE trace.rank IS NOT NULL
     ORDER BY trace.rank
 """
 _RUNS = "SELECT document FROM run_file"

@@ -24,6 +24,7 @@ _FILES = """
         MAX(slice.ts + slice.dur) - ANY_VALUE(trace.file_offset_ns)
     FROM trace
     LEFT JOIN slice ON trace.rank = slice.rank
+    WHERE trace.rank IS NOT NULL
     GROUP BY trace.rank
     ORDER BY trace.rank
 """

@@ -135,6 +135,7 @@ kv_width AS (
     LEFT JOIN kernel ON trace.rank = kernel.rank AND kernel.role = 'kv_write'
     LEFT JOIN engine ON TRUE
     LEFT JOIN model_size ON TRUE
+    WHERE trace.rank IS NOT NULL
     GROUP BY trace.rank, engine.kv_cache, model_size.element_bytes
 ),
 l2 AS (

@@ -257,7 +257,8 @@ SELECT
     format('no row and no file of --peaks is for {}; GPU names must match', COALESCE(trace.device_name, 'an unnamed GPU'))
 FROM trace
 WHERE
-    (EXISTS (FROM user_peak) OR EXISTS (FROM peak_file))
+    trace.rank IS NOT NULL
+    AND (EXISTS (FROM user_peak) OR EXISTS (FROM peak_file))
     AND NOT EXISTS (FROM user_peak WHERE regexp_matches(trace.device_name, user_peak.device))
     AND NOT EXISTS (FROM peak_file WHERE peak_file.device_name = trace.device_name)
 UNION ALL

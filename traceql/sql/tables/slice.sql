@@ -3,7 +3,7 @@
 -- @schema main
 -- @scope  rank
 -- @column id           BIGINT   Id of the slice, unique across all ranks. A kernel or a launch call has the same number in kernel.id or launch.id.
--- @column rank         BIGINT   Rank that recorded the event.
+-- @column rank         BIGINT   Rank that recorded the event; NULL for a host process.
 -- @column cat          VARCHAR  Event category as in the file: kernel, cpu_op, python_function ...
 -- @column name         VARCHAR  Name as in the file.
 -- @column ts           BIGINT   Start, ns since the run's first event.

@@ -1,9 +1,9 @@
--- One row per trace file; each file is the trace of one rank.
+-- One row per recording in a trace file: that of a rank, or of a host process without one, such as the front end of a server.
 -- @kind   source
 -- @schema main
 -- @scope  rank
--- @column rank            BIGINT   Number of the rank in the run; unique. The ledger has its source (check "rank of world size").
--- @column world_size      BIGINT   Number of ranks in the run, loaded or not.
+-- @column rank            BIGINT   Number of the rank in the run; unique. NULL for a host process. The ledger has its source (check "rank of world size").
+-- @column world_size      BIGINT   Number of ranks in the run, loaded or not; NULL for a host process.
 -- @column tp_rank         BIGINT   Tensor-parallel rank that run.json or the file name states; NULL if neither does. The table layout has what is known from all evidence.
 -- @column pp_rank         BIGINT   Pipeline stage that run.json or the file name states; NULL if neither does.
 -- @column dp_rank         BIGINT   Data-parallel rank that run.json or the file name states; NULL if neither does.
@@ -19,7 +19,7 @@
 -- @column dialect         VARCHAR  Vocabulary of the file's events; a folder of traceql/readers/dialects.
 -- @column metadata        JSON     All top-level keys of the file except traceEvents, as JSON.
 CREATE TABLE IF NOT EXISTS trace (
-    rank BIGINT PRIMARY KEY,
+    rank BIGINT,
     world_size BIGINT,
     tp_rank BIGINT,
     pp_rank BIGINT,

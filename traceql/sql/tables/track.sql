@@ -3,7 +3,7 @@
 -- @schema main
 -- @scope  rank
 -- @column id                  BIGINT   Id of the track, unique across all ranks.
--- @column rank                BIGINT   Rank that recorded it.
+-- @column rank                BIGINT   Rank that recorded it; NULL for a host process.
 -- @column pid                 VARCHAR  Process id as in the file, as text.
 -- @column tid                 VARCHAR  Thread id as in the file, as text.
 -- @column process_name        VARCHAR  Name that the file gives the process.

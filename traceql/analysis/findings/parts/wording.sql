@@ -18,6 +18,7 @@ WITH dialect_term AS (
             ELSE 'Record launch calls (CPU activities) too.'
         END AS calls_advice
     FROM trace
+    WHERE rank IS NOT NULL
 )
 SELECT
     CASE WHEN COUNT(DISTINCT graphs) > 1 THEN 'graphs' ELSE ANY_VALUE(graphs) END AS graphs,

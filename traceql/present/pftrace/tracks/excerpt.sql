@@ -9,7 +9,7 @@ placed AS (
     SELECT rank, ts, dur, number FROM excerpt_window
 )
 SELECT
-    placed.rank,
+    COALESCE(placed.rank, -2) AS rank,
     'Excerpt' AS track,
     placed.ts, placed.dur,
     'excerpt' AS cat,
@@ -19,4 +19,4 @@ SELECT
     'SELECT * FROM internal.excerpt_window' AS sql
 FROM placed
 CROSS JOIN excerpt
-ORDER BY placed.rank, placed.ts
+ORDER BY 1, placed.ts

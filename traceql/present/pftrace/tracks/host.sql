@@ -11,13 +11,14 @@ WITH launched AS (
 named AS (
     SELECT
         id,
-        COALESCE(thread_name, 'thread ' || tid, 'no thread') AS name,
+        CASE WHEN rank IS NULL THEN COALESCE(process_name || ' ', '') || COALESCE(pid || ': ', '') ELSE '' END
+        || COALESCE(thread_name, 'thread ' || tid, 'no thread') AS name,
         COALESCE(pid, '') || '/' || COALESCE(tid, '') AS number,
         COUNT(*) OVER (PARTITION BY rank, COALESCE(thread_name, 'thread ' || tid, 'no thread')) AS namesakes
     FROM track
 )
 SELECT
-    slice.rank,
+    COALESCE(slice.rank, -2) AS rank,
     CASE WHEN named.namesakes > 1 THEN named.name || ' (' || named.number || ')' ELSE named.name END AS track,
     slice.ts,
     GREATEST(slice.dur, 0) AS dur,
@@ -33,4 +34,4 @@ LEFT JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.
 WHERE
     slice.id NOT IN (SELECT id FROM activity)
     AND event_kind.kind IS DISTINCT FROM 'gpu_annotation'
-ORDER BY slice.rank, 2, slice.ts, 4 DESC, slice.id
+ORDER BY 1, 2, slice.ts, 4 DESC, slice.id

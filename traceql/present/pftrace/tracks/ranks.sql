@@ -1,4 +1,5 @@
--- One row per rank: the name of its group of tracks, with the label of the run if it has one.
+-- One row per rank: the name of its group of tracks, with the label of the run if it has one. Host
+-- processes have a common group, of rank -2.
 WITH device AS (
     SELECT
         rank,
@@ -15,4 +16,10 @@ SELECT
     || COALESCE(' (' || regexp_replace(trace.device_name, '^(NVIDIA|AMD) ', '') || ')', '') AS name
 FROM trace
 LEFT JOIN device USING (rank)
-ORDER BY trace.rank
+WHERE trace.rank IS NOT NULL
+UNION ALL
+SELECT -2, 'host processes' || COALESCE(' · ' || CAST($label AS VARCHAR), '')
+FROM trace
+WHERE rank IS NULL
+HAVING COUNT(*) > 0
+ORDER BY rank

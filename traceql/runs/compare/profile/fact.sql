@@ -51,7 +51,7 @@ recorded AS (
     SELECT 'run.' || path, value FROM leaf WHERE path IN ('kind', 'status', 'dummy_weights', 'eager', 'annotation')
 ),
 seen AS (
-    SELECT 'gpu.name' AS name, COALESCE(device_name, 'unknown') AS value FROM trace
+    SELECT 'gpu.name' AS name, COALESCE(device_name, 'unknown') AS value FROM trace WHERE rank IS NOT NULL
     UNION ALL
     SELECT 'trace.sha256', sha256 FROM trace
     UNION ALL
@@ -59,12 +59,13 @@ seen AS (
     SELECT 'recorded.by', CASE trace.dialect WHEN 'pytorch' THEN 'PyTorch profiler' ELSE recorder.profiler END
     FROM trace
     LEFT JOIN recorder USING (rank)
+    WHERE trace.rank IS NOT NULL
     UNION ALL
     SELECT 'recorded.dialect', dialect FROM trace
     UNION ALL
     SELECT 'time.first_event_unix_ns', CAST(MIN(base_time_ns) AS VARCHAR) FROM trace
     UNION ALL
-    SELECT 'ranks.loaded', CAST(COUNT(*) AS VARCHAR) FROM trace
+    SELECT 'ranks.loaded', CAST(COUNT(rank) AS VARCHAR) FROM trace
     UNION ALL
     SELECT 'ranks.world_size', CAST(MAX(world_size) AS VARCHAR) FROM trace
     UNION ALL

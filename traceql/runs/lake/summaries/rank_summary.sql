@@ -68,4 +68,5 @@ LEFT JOIN counted USING (rank)
 LEFT JOIN parts USING (rank)
 LEFT JOIN caused USING (rank)
 LEFT JOIN by_host USING (rank)
+WHERE trace.rank IS NOT NULL
 ORDER BY trace.rank

@@ -34,6 +34,7 @@ whole_trace AS (
         MAX(ts + dur) - MIN(ts) AS dur,
         3 AS evidence
     FROM slice
+    WHERE rank IS NOT NULL
     GROUP BY rank
 ),
 candidate AS (
