@@ -93,6 +93,10 @@ def crowded(draw: random.Random) -> list[Event]:
         place = {"ts": draw.randrange(until), "pid": traces.PID, "tid": draw.randrange(4)}
         end = {"ph": draw.choice("ssttff"), "id": draw.randrange(flows), "name": draw.choice("ab")}
         found.append(place | end | draw.choice([{"bp": "e"}, {}]))
+    for _ in range(draw.choice([0, 5, 100])):
+        place = {"ts": draw.randrange(until), "pid": traces.PID, "tid": draw.randrange(4)}
+        kind = {"ph": draw.choice("BEbeC"), "id": draw.randrange(2), "name": draw.choice("ab")}
+        found.append(place | kind | {"args": {"n": draw.randrange(9)}})
     return found
 
 

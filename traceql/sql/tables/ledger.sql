@@ -140,7 +140,7 @@ entry AS (
     UNION ALL
     SELECT
         31, rank, 'phase ' || phase, 0, events, FALSE,
-        'events loaded; events in the file (only complete events, instants, flows and names are loaded)'
+        'events loaded; events in the file (complete events, pairs of begin and end, instants, counters, flows and names are loaded)'
     FROM counted
     WHERE phase NOT IN ('slice', 'counter', 'i', 'I', 'R', 'n', 's', 't', 'f', 'M')
     UNION ALL

@@ -22,6 +22,8 @@ from traceql.readers.dialects.pytorch.vocabulary import Argument
 from traceql.readers.dictionary_codes import DistinctValues, Recoding, concatenated, distinct_rows
 from traceql.readers.flows import Flows
 from traceql.readers.formats.kineto.kineto_json import ABSENT, Batch, Event, Raw, event_in
+from traceql.readers.formats.kineto.pairs import BORDERS, complete_events, own_copy
+from traceql.readers.formats.kineto.samples import SAMPLE, Samples
 from traceql.readers.formats.kineto.scanner import (
     Scanned,
     ScannedEnds,
@@ -93,6 +95,12 @@ class TrackNumbers:
         """The track of each pair, given as a position in `pairs`; unused pairs get no track."""
         distinct, place = np.unique(codes, return_inverse=True)
         return self._numbers.of([pairs[code] for code in distinct.tolist()])[place]
+
+    def placed(self, samples: pa.Table, places: DistinctValues) -> pa.Table:
+        """Samples of counters whose column `track` is a number in `places`, on their tracks."""
+        track = self._numbers.of(list(places))[samples["track"].to_numpy()]
+        at = samples.schema.get_field_index("track")
+        return samples.set_column(at, samples.schema.field(at), pa.array(track))
 
     def merged(self, others: "TrackNumbers") -> Int64s:
         """The number here of each track of another part of the file; new tracks are added."""
@@ -223,10 +231,14 @@ class FlowEnds:
 
 
 class Gathered:
-    """The slices, instants and flow ends of a file or a section, in columns.
+    """The slices, instants, flow ends and samples of a file or a section, in columns.
 
     Args:
         tracks: the numbers of tracks in earlier sections.
+
+    Attributes:
+        borders: begins and ends of slices, for `add_pairs` once all of the file is there.
+        pairs: how many slices they made.
     """
 
     def __init__(self, batches: Iterable[Batch], tracks: TrackNumbers | None = None) -> None:
@@ -235,6 +247,9 @@ class Gathered:
         self.slices = SliceColumns(self.tracks)
         self.instants = EventColumns(self.tracks)
         self.flow_ends = FlowEnds(self.tracks)
+        self.samples = Samples()
+        self.borders: list[Event] = []
+        self.pairs = 0
         self.about_tracks: list[Event] = []  # metadata events
         self._scanned_tracks = self.tracks.recoding()
         for batch in batches:
@@ -268,9 +283,20 @@ class Gathered:
             self.instants.add(points)
         if ends:
             self.flow_ends.add(ends)
-        self.phases.update(Counter(event.ph for event in others))
+        phases = Counter(event.ph for event in others)
+        if SAMPLE in phases:
+            self.samples.add([event for event in others if event.ph == SAMPLE])
+        if not BORDERS.isdisjoint(phases):
+            self.borders += [own_copy(event) for event in others if event.ph in BORDERS]
+        self.phases.update(phases)
         self.phases[COMPLETE] += len(complete)
         self.about_tracks += [event for event in others if event.ph == METADATA]
+
+    def add_pairs(self, borders: Sequence[Event]) -> None:
+        """Adds a slice for each pair of a begin and an end."""
+        found = complete_events(borders)
+        self._add(found)
+        self.pairs += len(found)
 
 
 class EventColumns:

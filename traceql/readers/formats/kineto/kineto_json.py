@@ -96,6 +96,8 @@ class Event(msgspec.Struct, gc=False):
     ts: Raw = ABSENT
     dur: Raw = ABSENT
     id: Raw = ABSENT
+    id2: Raw = ABSENT
+    scope: Scalar = None
     bp: Scalar = None
     args: Raw = ABSENT
 

@@ -10,11 +10,16 @@ import pyarrow as pa
 from traceql.readers.flows import Flows
 from traceql.readers.formats.kineto.gathering import Gathered, unread
 from traceql.readers.formats.kineto.kineto_json import Event
+from traceql.readers.formats.kineto.pairs import BORDERS
+from traceql.readers.formats.kineto.samples import SAMPLE
 from traceql.readers.tables import COUNT, Remark
 from traceql.readers.timeline import COMPLETE, Timeline
 
 if TYPE_CHECKING:  # it imports the trace processor, which streaming does without
     from traceql.readers.nesting import Nesting
+
+
+_COUNTED_ELSEWHERE = {COMPLETE, SAMPLE, *BORDERS}
 
 
 class Counts:
@@ -23,11 +28,13 @@ class Counts:
     def __init__(self) -> None:
         self.phases: Counter[str] = Counter()
         self._slices: Counter[str] = Counter()
+        self._samples = 0
         self._dur: Counter[str] = Counter()  # ns, computed independently of the slices' durations
 
     def add(self, columns: Gathered) -> None:
         """Adds the events of a file or a section."""
         self.phases += columns.phases
+        self._samples += columns.samples.given
         cats = columns.slices.cat
         names = cats.dictionary.fill_null("").to_pylist()  # NULL and "" have the same name
         codes = cats.indices.to_numpy()
@@ -42,6 +49,7 @@ class Counts:
     def include(self, other: "Counts") -> None:
         """Adds the events of another part of the file."""
         self.phases += other.phases
+        self._samples += other._samples
         self._slices += other._slices
         self._dur.update(other._dur)  # durations may be negative
 
@@ -52,8 +60,10 @@ class Counts:
             for cat, events in self._slices.items()
         ]
         for phase, events in self.phases.items():
-            if phase != COMPLETE:
+            if phase not in _COUNTED_ELSEWHERE:
                 rows.append({"phase": phase, "cat": "", "events": events, "dur": 0})
+        if self._samples:
+            rows.append({"phase": "counter", "cat": "", "events": self._samples, "dur": 0})
         return pa.Table.from_pylist(rows, COUNT)
 
 
@@ -66,6 +76,10 @@ _ARROWS = (
     "Arrows that do not end on a slice are not loaded"
 )
 _METADATA = "names, labels and sort indexes loaded into track; metadata events in the file"
+_BORDERS = (
+    "begin and end events that are loaded as slices, two for each; all of them in the file. "
+    "The others have no partner, and are not loaded"
+)
 _NEGATIVE = (
     "events with a negative duration, which are loaded unchanged "
     "and count as empty wherever time is measured; all events"
@@ -86,6 +100,8 @@ def remarks(
         negative=int((slices.dur < 0).sum()),
         arrows=len(nested.slice_out),
         finishes=flows.finishes,
+        borders=len(columns.borders),
+        pairs=columns.pairs,
     )
 
 
@@ -98,6 +114,8 @@ def checks(
     negative: int,
     arrows: int,
     finishes: int,
+    borders: int,
+    pairs: int,
 ) -> Iterator[Remark]:
     """The checks of a file.
 
@@ -108,6 +126,8 @@ def checks(
         negative: slices with a negative duration.
         arrows: flows that are loaded.
         finishes: ends of flows whose begin is in the file.
+        borders: events that begin or end a slice.
+        pairs: slices made of them.
     """
     yield Remark("overlapping events", overlapping, slices, None, _OVERLAPPING)
     yield nested
@@ -117,5 +137,8 @@ def checks(
     if metadata := len(about_tracks):
         left = unread(about_tracks)
         yield Remark("metadata events", metadata - left, metadata, not left, _METADATA)
+    if borders:
+        loaded = 2 * pairs
+        yield Remark("begin and end events", loaded, borders, loaded == borders, _BORDERS)
     if negative:
         yield Remark("negative durations", negative, slices, False, _NEGATIVE)

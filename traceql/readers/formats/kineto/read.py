@@ -12,13 +12,14 @@ from traceql.errors import TraceCorrupt
 from traceql.readers import feed
 from traceql.readers.arguments import int64_column, whole_numbers
 from traceql.readers.device_activities import DeviceActivities
+from traceql.readers.dictionary_codes import DistinctValues
 from traceql.readers.flows import Flows
 from traceql.readers.formats.kineto.gathering import Gathered
 from traceql.readers.formats.kineto.kineto_json import Event, KinetoJson
 from traceql.readers.formats.kineto.ledger import Counts, remarks
 from traceql.readers.formats.kineto.times import Span
 from traceql.readers.nesting import Nesting, nesting
-from traceql.readers.tables import COUNTER, FLOW, INSTANT, SLICE, TraceTables, remark_table
+from traceql.readers.tables import FLOW, INSTANT, SLICE, TraceTables, remark_table
 from traceql.readers.timeline import Timeline, complete_timeline, point_timeline
 from traceql.readers.tracks import Track, track_table
 
@@ -33,6 +34,7 @@ class KinetoEvents:
     slices: Timeline
     instants: Timeline
     flows: Flows
+    counters: pa.Table
     tracks: list[Track]
     metadata: dict[str, Any]
 
@@ -50,7 +52,7 @@ def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
         "activity": devices.found(kineto.columns.slices.activity, slices),
         "flow": pa.table([nested.slice_out, nested.slice_in], schema=FLOW),
         "instant": instant_table(kineto),
-        "counter": COUNTER.empty_table(),
+        "counter": kineto.counters,
         "track": track_table(kineto.tracks),
         "count": counts.table(),
         "load_check": remark_table([*checks, *devices.remarks()]),
@@ -70,17 +72,20 @@ def kineto_events(path: Path, *, kept: Kept | None = None) -> KinetoEvents:
     trace = KinetoJson(path)
     try:
         columns = Gathered(kept(trace) if kept else trace.scanned())
-        complete, points = columns.slices, columns.instants
+        columns.add_pairs(columns.borders)
+        complete, points, places = columns.slices, columns.instants, DistinctValues()
+        samples = columns.samples.table(places)
         span = Span()
-        span.add(complete.ts, complete.dur, points.ts)
+        span.add(complete.ts, complete.dur, points.ts, samples["ts"].to_numpy())
         span.require_fits()
     except TraceCorrupt as error:
         raise type(error)(f"{path}: {error}") from None
     slices = complete_timeline(complete.ts, complete.dur, complete.track)
     instants = point_timeline(points.ts, points.track, slices)
     flows = columns.flow_ends.flows(slices)
+    counters = columns.tracks.placed(samples, places)
     tracks = columns.tracks.named(columns.about_tracks)
-    return KinetoEvents(columns, slices, instants, flows, tracks, trace.metadata)
+    return KinetoEvents(columns, slices, instants, flows, counters, tracks, trace.metadata)
 
 
 def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:

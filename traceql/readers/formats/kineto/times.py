@@ -142,12 +142,12 @@ class Span:
         self._ends_fit = True
         self._total = 0.0
 
-    def add(self, ts: Int64s, dur: Int64s, points: Int64s) -> None:
-        """Adds slices (start and duration, ns) and instants (time, ns)."""
+    def add(self, ts: Int64s, dur: Int64s, *points: Int64s) -> None:
+        """Adds slices (start and duration, ns), instants and samples (time, ns)."""
         ends = ts + np.maximum(dur, 0)
         self._ends_fit &= not (ends < ts).any()
         self._total += absolute_sum(dur)
-        for times in filter(len, (ts, ends, points)):
+        for times in filter(len, (ts, ends, *points)):
             self._extend(int(times.min()), int(times.max()))
 
     def require_fits(self) -> None:

@@ -25,7 +25,15 @@ from traceql.readers.formats.kineto.streaming.nested import (
 )
 from traceql.readers.formats.kineto.streaming.scratch import Scratch
 from traceql.readers.formats.kineto.streaming.sections import Sections, sections, sections_by_range
-from traceql.readers.tables import INSTANT, SCHEMAS, SLICE, Remark, TraceTables, remark_table
+from traceql.readers.tables import (
+    COUNTER,
+    INSTANT,
+    SCHEMAS,
+    SLICE,
+    Remark,
+    TraceTables,
+    remark_table,
+)
 from traceql.readers.tracks import Track, track_table
 
 _PROCESS_BYTES = 300 << 20
@@ -55,6 +63,10 @@ def stream_kineto(
         for drawn in flows(found):
             arrows += len(drawn)
             yield TraceTables(_EMPTY | {"flow": drawn}, continues=True)
+        samples = [
+            found.tracks.placed(part, found.counter_places)
+            for part in found.scratch.take("counter")
+        ]
         tracks = found.tracks.named(found.about_tracks)
         devices = DeviceActivities(tracks)
         for section in _sections(found, tracks, devices):
@@ -69,8 +81,11 @@ def stream_kineto(
             negative=found.negative,
             arrows=arrows,
             finishes=finished,
+            borders=len(found.borders),
+            pairs=found.pairs,
         )
         about = {
+            "counter": pa.concat_tables([COUNTER.empty_table(), *samples]).combine_chunks(),
             "track": track_table(tracks),
             "count": found.counts.table(),
             "load_check": remark_table([*found_checks, *devices.remarks()]),
@@ -82,6 +97,7 @@ def _parsed(path: Path, scratch: Scratch, processes: int) -> Sections:
     try:
         found = sections_by_range(path, scratch, processes) if processes > 1 else None
         found = found or sections(path, scratch)
+        found.add_pairs()
         found.span.require_fits()
     except TraceCorrupt as error:
         raise type(error)(f"{path}: {error}") from None

@@ -37,8 +37,9 @@ SPAN = pa.schema([(name, pa.int64()) for name in ("track", "ts", "dur", "number"
 class Sections:
     """A parsed file.
 
-    The tables in `scratch` are slice (columns `KNOWN`), span (`SPAN`), activity, instant (`POINT`)
-    and end (`NUMBERED_END`), with a part for each section. Only span and end are sorted.
+    The tables in `scratch` are slice (columns `KNOWN`), span (`SPAN`), activity, instant (`POINT`),
+    counter (whose `track` is a place) and end (`NUMBERED_END`), with a part for each section. Only
+    span and end are sorted.
     """
 
     scratch: Scratch
@@ -48,7 +49,10 @@ class Sections:
     counts: Counts = field(default_factory=Counts)
     tracks: TrackNumbers = field(default_factory=TrackNumbers)
     about_tracks: list[Event] = field(default_factory=list)  # metadata events
+    borders: list[Event] = field(default_factory=list)  # begins and ends of slices
+    pairs: int = 0  # slices made of them
     end_places: DistinctValues = field(default_factory=DistinctValues)  # processes and threads
+    counter_places: DistinctValues = field(default_factory=DistinctValues)  # the same of counters
     metadata: dict[str, Any] = field(default_factory=dict)
     span: Span = field(default_factory=Span)
     families: DistinctValues = field(default_factory=DistinctValues)  # names, categories of flows
@@ -77,6 +81,15 @@ class Sections:
         self.counts.include(other.counts)
         self.span.include(other.span)
         self.about_tracks += other.about_tracks
+        self.borders += other.borders
+
+    def add_pairs(self) -> None:
+        """Adds the slices of begin and end events as one more section."""
+        if self.borders:
+            last = Gathered((), self.tracks)
+            last.add_pairs(self.borders)
+            self.pairs = last.pairs
+            self.add(last)
 
     def add(self, columns: Gathered) -> None:
         """Adds the events of the next section."""
@@ -100,15 +113,18 @@ class Sections:
         self.scratch.append("activity", activity.set_column(0, ACTIVITY.field(0), later))
         point = [points.cat, points.name, pa.array(points.ts), pa.array(points.track), points.args]
         self.scratch.append("instant", pa.table(point, schema=POINT))
+        samples = columns.samples.table(self.counter_places)
+        self.scratch.append("counter", samples)
         ends = columns.flow_ends.table(self.families, self.end_places)
         numbers = pa.array(np.arange(self.ends, self.ends + len(ends)))
         self.scratch.add("end", ends.add_column(0, NUMBERED_END.field(0), numbers))
-        self.span.add(ts, dur, points.ts)
+        self.span.add(ts, dur, points.ts, samples["ts"].to_numpy())
         self.slices.append(len(ts))
         self.ends += len(ends)
         self.negative += int((dur < 0).sum())
         self.counts.add(columns)
         self.about_tracks += columns.about_tracks
+        self.borders += columns.borders
         if len(ts):
             first = np.flatnonzero(ts == ts.min())
             at = int(first[np.argmax(np.maximum(dur[first], 0))])
@@ -235,12 +251,14 @@ def _joined(parts: Sequence[Sections], scratch: Scratch) -> Sections:
         tracks = whole.tracks.merged(part.tracks)
         family = whole.families.of(list(part.families))
         place = whole.end_places.of(list(part.end_places))
+        counted = whole.counter_places.of(list(part.counter_places))
         slices, ends = sum(whole.slices), whole.ends
         scratch.adopt(
             part.scratch.files,
             {
                 "slice": partial(_mapped, track=tracks),
                 "instant": partial(_mapped, track=tracks),
+                "counter": partial(_mapped, track=counted),
                 "span": partial(_mapped, track=tracks, number=slices),
                 "activity": partial(_mapped, index=slices),
                 "end": partial(_mapped, number=ends, family=family, place=place),

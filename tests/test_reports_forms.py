@@ -1,0 +1,251 @@
+"""Forms of files that public reports show: what loads, and what a refusal says."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import traces
+from databases import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import traceql
+from traceql.readers.formats.kineto.read import read_kineto
+from traceql.readers.formats.kineto.streaming.read import stream_kineto
+from traceql.readers.tables import TraceTables
+
+REPORTS = ROOT.parent / "shared" / "reports"
+Event = dict[str, Any]
+_OF_ONE_WAY = {"trace processor errors", "nested events"}
+
+
+def report(case: str, file: str) -> Path:
+    path = REPORTS / case / file
+    if not path.exists():
+        pytest.skip("needs the reports")
+    return path
+
+
+def loaded(path: Path, folder: Path) -> traceql.Run:
+    return traceql.open(traceql.load(path, folder / "run.duckdb").database)
+
+
+def rows(run: traceql.Run, sql: str) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in run.sql(sql).arrow().to_pylist()]
+
+
+def ledger(run: traceql.Run, check: str) -> tuple[Any, ...]:
+    ((*found,),) = rows(run, f"SELECT value, total, ok FROM ledger WHERE check_name = '{check}'")
+    return tuple(found)
+
+
+def both_ways(path: Path) -> dict[str, list[Event]]:
+    """The tables of a file, which are the same whether it is streamed or not."""
+
+    def tables(parts: list[TraceTables]) -> dict[str, list[Event]]:
+        found = {
+            name: pa.concat_tables([part.tables[name] for part in parts]).to_pylist()
+            for name in parts[0].tables
+        }
+        checks = [row for row in found["load_check"] if row["check_name"] not in _OF_ONE_WAY]
+        return found | {
+            "load_check": sorted(checks, key=str),
+            "count": sorted(found["count"], key=str),
+        }
+
+    whole = tables([read_kineto(path, trace_processor=None)])
+    streamed = stream_kineto(path, folder=path.parent, memory_bytes=1 << 30)
+    assert tables(list(streamed)) == whole
+    return whole
+
+
+def write(folder: Path, events: list[Event]) -> Path:
+    path = folder / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
+# --- begin and end events, counters --------------------------------------------------------------
+
+
+def border(phase: str, name: str | None = None, *, ts: float, tid: int = 1, **more: Any) -> Event:
+    named = {} if name is None else {"name": name}
+    return {"ph": phase, **named, "cat": "op", "pid": 1, "tid": tid, "ts": ts, **more}
+
+
+def sample(ts: float, name: str = "queue", pid: Any = 1, **series: Any) -> Event:
+    return {"ph": "C", "name": name, "pid": pid, "ts": ts, "args": series}
+
+
+def test_the_begin_and_end_events_of_a_report(tmp_path: Path) -> None:
+    run = loaded(report("begin-end-events", "trace.json"), tmp_path)
+    found = rows(
+        run, "SELECT name, COUNT(*), SUM(dur), MIN(depth) FROM slice GROUP BY name ORDER BY 1"
+    )
+    assert found == [("aten::mm", 20, 800_000, 1), ("forward", 20, 1_800_000, 0)]
+    assert ledger(run, "begin and end events") == (80, 80, True)
+    assert rows(run, "SELECT COUNT(*) FROM counter") == [(20,)]
+    assert rows(run, "SELECT COUNT(*) FROM ledger WHERE NOT ok") == [(0,)]
+
+
+def slices(path: Path) -> list[tuple[Any, ...]]:
+    """Name, time, thread, depth and name of the parent of each slice, in a canonical order."""
+    found = both_ways(path)["slice"]
+    names = {row["index"]: row["name"] for row in found}
+    return sorted(
+        (
+            row["name"],
+            row["ts"],
+            row["dur"],
+            row["tid"],
+            row["depth"],
+            str(names.get(row["parent"])),
+        )
+        for row in found
+    )
+
+
+def tree(draw: st.DrawFn, begin: int, end: int, depth: int) -> list[tuple[int, int, int]]:
+    """Begin, end and depth of spans that nest, each parent before its children."""
+    found, at = [], begin
+    for _ in range(draw(st.integers(0, 3)) if depth < 4 else 0):
+        at, until = sorted(draw(st.tuples(*[st.integers(at, end)] * 2)))
+        found += [(at, until, depth), *tree(draw, at, until, depth + 1)]
+        at = until
+    return found
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> list[tuple[int, int, int, int]]:
+    """Thread, begin, end and depth of spans; times in ns."""
+    return [(tid, *span) for tid in (1, 2) for span in tree(draw, 0, 40, 0)]
+
+
+@settings(deadline=None, max_examples=30)
+@given(spans(), st.booleans(), st.randoms(use_true_random=False))
+def test_pairs_are_the_same_slices_as_complete_events(
+    tmp_path_factory: pytest.TempPathFactory,
+    given_spans: list[tuple[int, int, int, int]],
+    named: bool,
+    order: random.Random,
+) -> None:
+    """The threads come in any order of their events in the file, and each in its own order."""
+    complete: list[Event] = []
+    by_thread: dict[int, list[Event]] = {1: [], 2: []}
+    opened: dict[int, list[Event]] = {1: [], 2: []}
+    for number, (tid, begin, end, depth) in enumerate(given_spans):
+        name = f"span {number}"
+        complete.append(border("X", name, ts=begin / 1000, tid=tid, dur=(end - begin) / 1000))
+        while len(opened[tid]) > depth:
+            by_thread[tid].append(opened[tid].pop())
+        by_thread[tid].append(border("B", name, ts=begin / 1000, tid=tid))
+        opened[tid].append(border("E", name if named else None, ts=end / 1000, tid=tid))
+    borders = [by_thread[tid] + opened[tid][::-1] for tid in (1, 2)]
+    mixed = []
+    while any(borders):
+        mixed.append(order.choice([each for each in borders if each]).pop(0))
+    folder = tmp_path_factory.mktemp("pairs")
+    assert slices(write(folder, mixed)) == slices(write(folder, complete))
+
+
+def test_times_of_pairs_are_exact_and_arguments_are_joined(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    begin = '{"ph":"B","name":"a","pid":1,"tid":1,"ts":1795000000000000.001,"args":{"x":1,"y":1}}'
+    end = '{"ph":"E","pid":1,"tid":1,"ts":1795000000000000.124,"args":{"y":2,"correlation":7}}'
+    path.write_text(f"[{end},{begin}]")  # the file may be in any order of time
+    (found,) = both_ways(path)["slice"]
+    assert (found["ts"], found["dur"]) == (1_795_000_000_000_000_001, 123)
+    assert json.loads(found["args"]) == {"x": 1, "y": 2, "correlation": 7}
+    assert found["correlation"] == 7
+
+
+@pytest.mark.parametrize(
+    ("events", "wanted", "check"),
+    [
+        ([border("B", "a", ts=1), border("B", "b", ts=2), border("E", ts=5)], [("b", 3000)], 2),
+        ([border("E", ts=1), border("B", "a", ts=2), border("E", ts=3)], [("a", 1000)], 2),
+        # Named ends that cross: both slices are kept, and overlap.
+        (
+            [border("B", "a", ts=1), border("B", "b", ts=2), border("E", "a", ts=3),
+             border("E", "b", ts=5)],
+            [("a", 2000), ("b", 3000)], 4,
+        ),
+        # An end of another name or thread ends nothing.
+        ([border("B", "a", ts=1), border("E", "z", ts=2), border("E", ts=3, tid=2)], [], 0),
+        ([border("B", "a", ts=1), {"ph": "E", "pid": 1, "tid": 1}], [], 0),
+    ],
+)  # fmt: skip
+def test_a_border_without_a_partner_is_counted(
+    events: list[Event], wanted: list[tuple[str, int]], check: int, tmp_path: Path
+) -> None:
+    path = write(tmp_path, [traces.host("x", ts=0, dur=1), *events])
+    found = both_ways(path)
+    assert [(row["name"], row["dur"]) for row in found["slice"]][1:] == wanted
+    (said,) = [row for row in found["load_check"] if row["check_name"] == "begin and end events"]
+    assert (said["value"], said["total"], said["ok"]) == (check, len(events), check == len(events))
+
+
+def test_asynchronous_operations_have_tracks_of_their_own(tmp_path: Path) -> None:
+    def operation(phase: str, name: str, ts: float, **more: Any) -> Event:
+        return border(phase, name, ts=ts, **{"cat": "request", **more})
+
+    events = [
+        operation("b", "prefill", 1, id="0x1"),
+        operation("b", "prefill", 2, id="0x2"),  # overlaps the first request
+        operation("b", "inner", 3, id="0x1"),
+        operation("n", "token", 4, id="0x1"),
+        operation("e", "inner", 5, id="0x1", tid=2),  # ends on another thread
+        operation("e", "prefill", 6, id="0x1"),
+        operation("e", "prefill", 9, id="0x2"),
+        operation("b", "local", 1, id2={"local": "7"}),
+        operation("e", "local", 2, id2={"local": "7"}),
+        operation("S", "old", 1, cat="legacy", id=5),
+        operation("F", "old", 8, cat="legacy", id=5),
+        border("X", "thread's own", ts=0, dur=20),
+    ]
+    run = loaded(write(tmp_path, events), tmp_path)
+    found = rows(
+        run,
+        "SELECT track.tid, slice.name, dur, depth FROM slice JOIN track ON track.id = track_id "
+        "ORDER BY ALL",
+    )
+    assert found == [
+        ("1", "thread's own", 20_000, 0),
+        ("legacy 5", "old", 7000, 0),
+        ("request 0x1", "inner", 2000, 1),
+        ("request 0x1", "prefill", 5000, 0),
+        ("request 0x2", "prefill", 7000, 0),
+        ("request 7", "local", 1000, 0),
+    ]
+    assert rows(run, "SELECT name, ts FROM instant") == [("token", 4000)]
+    assert ledger(run, "begin and end events") == (10, 10, True)
+    assert rows(run, "SELECT COUNT(*) FROM ledger WHERE NOT ok") == [(0,)]
+
+
+def test_series_of_counters(tmp_path: Path) -> None:
+    """Kineto's samples of hardware counters have one series without a name."""
+    events = [
+        traces.kernel(ts=0, dur=10),
+        sample(1, "sm__cycles_active.avg", pid="GPU 0 Counters", **{"": 12.5}),
+        sample(2, used=3, free="7"),
+        sample(3, "one", value=1) | {"id": 4},
+        sample(4, "bad", nan=float("nan"), text="x", deep={"a": 1}, truth=True),
+        {"ph": "C", "name": "without series", "pid": 1, "ts": 5},
+    ]
+    path = write(tmp_path, events)
+    assert [tuple(row.values())[:4] for row in both_ways(path)["counter"]] == [
+        ("sm__cycles_active.avg", None, 1000, 12.5),
+        ("queue used", None, 2000, 3.0),
+        ("queue free", None, 2000, 7.0),
+        ("one 4", None, 3000, 1.0),
+    ]
+    run = loaded(path, tmp_path)
+    assert ledger(run, "counters") == (4, 9, False)
+    found = rows(
+        run,
+        "SELECT process_name, pid FROM counter JOIN track ON track.id = track_id LIMIT 1",
+    )
+    assert found == [(None, "GPU 0 Counters")]
