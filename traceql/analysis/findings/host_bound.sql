@@ -233,6 +233,8 @@ SELECT
                 ELSE '' END
             )
             WHEN graph_mode = 'none' AND is_vllm THEN format('Use {}: remove enforce_eager.', graphs)
+            WHEN graph_mode = 'none' AND uses_graphs
+                THEN format('Let these steps run in {} as others do, compile the model, or give each launch more work.', graphs)
             WHEN graph_mode = 'none' THEN format('Use {}, compile the model, or give each launch more work.', graphs)
             WHEN graph_mode = 'piecewise' AND is_vllm
                 THEN format('Use full {} for these steps if the attention backend allows it (cudagraph_mode).', graphs)

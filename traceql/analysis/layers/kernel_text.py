@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 _FILE = Path(__file__).with_name("symbols.csv")
 _NAME = re.compile("[A-Za-z_]+")
@@ -167,6 +168,15 @@ def parts_of_norms(names: Iterable[str]) -> Mapping[str, str]:
     """The letter of the part of each name that can be one; none if no norm can be of these."""
     parts = {name: letter for name in names if (letter := part(name)) != "-"}
     return parts if _NEEDED.search("".join(parts.values())) else {}
+
+
+def part_codes(names: Iterable[str]) -> pa.Table:
+    """The names of kernels that can be a part of a norm, with the code of the part's letter."""
+    parts = parts_of_norms(names)
+    codes = [ord(one) for one in parts.values()]
+    return pa.table(
+        {"name": pa.array(list(parts), pa.string()), "letter": pa.array(codes, pa.uint8())}
+    )
 
 
 def folded(letters: str, parts: str) -> str:

@@ -24,7 +24,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.layers.attribution import KernelStream, Model, attributed
-from traceql.analysis.layers.kernel_text import Stream, folded, letter, parts_of_norms
+from traceql.analysis.layers.kernel_text import Stream, folded, letter, part_codes
 from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import mapped_columns
 
@@ -94,21 +94,12 @@ class _Place:
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield declared_schema(__file__).empty_table()
     model = Model(*con.execute(_CONFIGURED).fetchall()[0])
-    con.register("incoming", _norm_parts(con))
+    names = con.execute(_ELEMENTWISE, [letter("elementwise")]).fetchall()
+    con.register("incoming", part_codes(name for (name,) in names))
     anchored = [_Place(*place) for place in con.execute(_ANCHORED).fetchall()]
     for _, places in groupby(anchored, attrgetter("rank")):
         yield from attributed([_stream(con, place) for place in places], model)
     con.unregister("incoming")
-
-
-def _norm_parts(con: duckdb.DuckDBPyConnection) -> pa.Table:
-    """The names of kernels that can be a part of a norm, with the code of the part's letter."""
-    names = [name for (name,) in con.execute(_ELEMENTWISE, [letter("elementwise")]).fetchall()]
-    parts = parts_of_norms(names)
-    codes = [ord(one) for one in parts.values()]
-    return pa.table(
-        {"name": pa.array(list(parts), pa.string()), "letter": pa.array(codes, pa.uint8())}
-    )
 
 
 def _stream(con: duckdb.DuckDBPyConnection, place: _Place) -> KernelStream:

@@ -7,9 +7,9 @@
 -- @column step_id              BIGINT   Id of the step, unique across all ranks.
 -- @column rank                 BIGINT   Rank that ran it.
 -- @column number               BIGINT   Position among the steps of its rank, from 0.
--- @column name                 VARCHAR  Annotation that the step was found by, as in the file; NULL if the whole trace is one step.
--- @column ts                   BIGINT   Start on the host, ns since the run's first event.
--- @column dur                  BIGINT   Duration of the annotation on the host, ns. What is launched after it and before the next step (sampling, sends) still belongs to this step.
+-- @column name                 VARCHAR  Annotation or Python frame that the step was found by, as in the file; NULL if there is none.
+-- @column ts                   BIGINT   Start on the host, ns since the run's first event. Of steps that only the GPU shows, start of the first call that launched one of their kernels, or of the first kernel if the trace has no such calls.
+-- @column dur                  BIGINT   Duration of the annotation on the host, ns; of steps that only the GPU shows, from ts to the last such start. What is launched after it and before the next step (sampling, sends) still belongs to this step.
 -- @column gpu_ts               BIGINT   Start of its first kernel, ns since the run's first event; NULL without kernels.
 -- @column gpu_dur              BIGINT   From the start of its first kernel to the end of its last kernel, ns; NULL without kernels.
 -- @column phase                VARCHAR  prefill (only requests with prompt tokens), decode (only requests that generate), mixed (both) or idle (neither); NULL if unknown.
@@ -18,7 +18,7 @@
 -- @column generation_requests  BIGINT   Number of requests that generate tokens.
 -- @column generation_tokens    BIGINT   Tokens generated, of all requests together.
 -- @column graph_mode           VARCHAR  full (attention ran inside a graph replay), piecewise (there were graph replays, and attention ran outside them) or none (no graph replays); NULL without kernels, or if those of its graph replays were not recorded.
--- @column source               VARCHAR  How the step was found: execute_context (annotation of vLLM), ProfilerStep (annotation of PyTorch's profiler) or trace (the whole trace is one step).
+-- @column source               VARCHAR  How the step was found: by an annotation of an engine (execute_context: vLLM, tensorrt_llm, sglang, atom), by ProfilerStep (annotation of PyTorch's profiler), by Python frames (sglang_frame: forward_extend and forward_decode of SGLang; module: calls of the whole model), by forward_pass (layers in the order of kernels), or trace (the whole trace is one step). docs/engines.md explains them. Annotations are those of the host, or else of the GPU.
 WITH on_gpu AS (
     SELECT
         step_id,
@@ -30,27 +30,19 @@ WITH on_gpu AS (
     FROM classified_kernel
     GROUP BY step_id
 ),
-graph_call AS (SELECT DISTINCT step_id FROM launch WHERE name LIKE '%GraphLaunch%'),
-counted AS (
-    SELECT
-        *,
-        TRY_CAST(context.requests AS BIGINT) AS context_requests,
-        TRY_CAST(context.tokens AS BIGINT) AS context_tokens,
-        TRY_CAST(generation.requests AS BIGINT) AS generation_requests,
-        TRY_CAST(generation.tokens AS BIGINT) AS generation_tokens
-    FROM iteration
-)
+graph_call AS (SELECT DISTINCT step_id FROM launch WHERE name LIKE '%GraphLaunch%')
 SELECT
-    counted.step_id, counted.rank, counted.number, counted.name, counted.ts, counted.dur,
+    iteration.step_id, iteration.rank, iteration.number, iteration.name, iteration.ts, iteration.dur,
     on_gpu.gpu_ts, on_gpu.gpu_dur,
     CASE
-        WHEN counted.context_requests > 0 AND counted.generation_requests > 0 THEN 'mixed'
-        WHEN counted.context_requests > 0 THEN 'prefill'
-        WHEN counted.generation_requests > 0 THEN 'decode'
-        WHEN counted.context_requests = 0 AND counted.generation_requests = 0 THEN 'idle'
+        WHEN iteration.context_requests > 0 AND iteration.generation_requests > 0 THEN 'mixed'
+        WHEN iteration.context_requests > 0 THEN 'prefill'
+        WHEN iteration.generation_requests > 0 THEN 'decode'
+        WHEN iteration.context_requests = 0 AND iteration.generation_requests = 0 THEN 'idle'
+        ELSE iteration.phase
     END AS phase,
-    counted.context_requests, counted.context_tokens, counted.generation_requests,
-    counted.generation_tokens,
+    iteration.context_requests, iteration.context_tokens, iteration.generation_requests,
+    iteration.generation_tokens,
     CASE
         WHEN on_gpu.step_id IS NULL OR on_gpu.has_unrecorded_graphs THEN NULL
         WHEN on_gpu.graph_launches = 0 AND graph_call.step_id IS NULL THEN 'none'
@@ -58,8 +50,8 @@ SELECT
         WHEN on_gpu.attention_in_graph THEN 'full'
         ELSE 'piecewise'
     END AS graph_mode,
-    counted.source
-FROM counted
+    iteration.source
+FROM iteration
 LEFT JOIN on_gpu USING (step_id)
-LEFT JOIN graph_call ON counted.step_id = graph_call.step_id
-ORDER BY counted.step_id
+LEFT JOIN graph_call ON iteration.step_id = graph_call.step_id
+ORDER BY iteration.step_id

@@ -13,23 +13,20 @@
 -- @column context_kv_tokens     BIGINT   Sum of sk of the requests whose prompt is processed.
 -- @column generation_kv_tokens  BIGINT   Sum of sk of the requests that generate tokens.
 WITH annotated AS (
-    SELECT step_id, TRUE AS is_context, context AS sums
-    FROM iteration
-    WHERE source = 'execute_context'
-    UNION ALL
-    SELECT step_id, FALSE AS is_context, generation AS sums
-    FROM iteration
-    WHERE source = 'execute_context'
-),
-number_said AS (
     SELECT
-        step_id, is_context,
-        TRY_CAST(sums.requests AS BIGINT) AS requests,
-        TRY_CAST(sums.tokens AS BIGINT) AS tokens,
-        TRY_CAST(sums.kv_tokens AS BIGINT) AS kv_tokens,
-        TRY_CAST(sums.squares AS BIGINT) AS squares,
-        TRY_CAST(sums.products AS BIGINT) AS products
-    FROM annotated
+        step_id,
+        TRUE AS is_context,
+        context_requests AS requests,
+        context_tokens AS tokens,
+        context_kv_tokens AS kv_tokens,
+        context_squares AS squares,
+        context_products AS products
+    FROM iteration
+    UNION ALL
+    SELECT
+        step_id, FALSE, generation_requests, generation_tokens, generation_kv_tokens, generation_squares,
+        generation_products
+    FROM iteration
 ),
 annotated_part AS (
     SELECT
@@ -43,7 +40,7 @@ annotated_part AS (
             WHEN products >= squares AND squares >= tokens AND (squares - tokens) % 2 = 0
                 THEN products - (squares - tokens) // 2
         END AS pairs
-    FROM number_said
+    FROM annotated
 ),
 by_annotation AS (
     SELECT

@@ -1,63 +1,76 @@
 -- One row per engine iteration of one rank: when it begins, by the best evidence in the trace.
 --
--- The best evidence is an execute_... annotation of vLLM, then ProfilerStep#N; without either, the
--- whole trace is one iteration.
+-- The best evidence is an annotation of the engine, then ProfilerStep#N, then frames (see step_name), each
+-- on the host or else on the GPU; without any, the forward passes that kernels show. Without these, the whole
+-- trace is one iteration.
 -- @kind   scratch
 -- @scope  rank
--- @needs  event_kind, slice
--- @column step_id     BIGINT                                   Number across all ranks, from 0.
--- @column number      BIGINT                                   Position among the iterations of its rank, from 0.
--- @column rank        BIGINT                                   Rank that ran it.
--- @column name        VARCHAR                                  The annotation; NULL if the whole trace is one iteration.
--- @column ts          BIGINT                                   Start on the host, ns since the run's first event.
--- @column dur         BIGINT                                   Duration on the host, ns.
--- @column source      VARCHAR                                  execute_context, ProfilerStep or trace; as in step.
--- @column context     STRUCT(requests VARCHAR, tokens VARCHAR, kv_tokens VARCHAR, squares VARCHAR, products VARCHAR)  The numbers in the annotation's context part (prompts), as text: requests, and the sums over them of sq (tokens), sk (KV length, with these tokens), sq * sq and sq * sk; the last three are empty unless the annotation is a detailed one.
--- @column generation  STRUCT(requests VARCHAR, tokens VARCHAR, kv_tokens VARCHAR, squares VARCHAR, products VARCHAR)  The same of its generation part.
-WITH annotation AS (
-    SELECT
-        rank, id, name, ts, dur,
-        CASE
-            WHEN regexp_matches(name, '^execute_(\d+_)?context_\d+\(.*\)_generation_\d+\(') THEN 1
-            WHEN regexp_matches(name, '^ProfilerStep#\d+$') THEN 2
-        END AS evidence
-    FROM slice
-    INNER JOIN event_kind USING (rank, cat)
-    WHERE event_kind.kind = 'annotation'
+-- @needs  annotated_step, forward_pass, launched_activity, slice, step_name
+-- @column step_id                BIGINT   Number across all ranks, from 0.
+-- @column number                 BIGINT   Position among the iterations of its rank, from 0.
+-- @column rank                   BIGINT   Rank that ran it.
+-- @column name                   VARCHAR  The annotation or frame; NULL if there is none.
+-- @column ts                     BIGINT   Start on the host, ns since the run's first event; as in step.
+-- @column dur                    BIGINT   Duration on the host, ns; as in step.
+-- @column gpu_ts                 BIGINT   Start on the GPU, ns since the run's first event: activities without a launch call belong to the latest iteration that began before them; NULL if events of the host show the iteration.
+-- @column source                 VARCHAR  As in step.
+-- @column phase                  VARCHAR  Phase that the name states; NULL if it states none, or only numbers.
+-- @column context_requests       BIGINT   What the name states of requests whose prompt is processed (see step_name).
+-- @column context_tokens         BIGINT   Their tokens.
+-- @column context_kv_tokens      BIGINT   Sum of sk, the length of their keys and values.
+-- @column context_squares        BIGINT   Sum of sq * sq.
+-- @column context_products       BIGINT   Sum of sq * sk.
+-- @column generation_requests    BIGINT   The same of the requests that generate tokens.
+-- @column generation_tokens      BIGINT   Their tokens.
+-- @column generation_kv_tokens   BIGINT   Sum of sk.
+-- @column generation_squares     BIGINT   Sum of sq * sq.
+-- @column generation_products    BIGINT   Sum of sq * sk.
+WITH on_gpu AS (
+    SELECT * FROM annotated_step WHERE gpu_ts IS NOT NULL
 ),
-whole_trace AS (
+-- When the host launched what runs during an annotation of the GPU, on the stream that it begins on: an
+-- earlier step may still copy its results on another one.
+launched AS (
+    SELECT annotation.id, MIN(activity.launch_ts) AS ts, MAX(activity.launch_ts) AS last_ts
+    FROM launched_activity AS activity
+    ASOF INNER JOIN on_gpu AS annotation
+        ON activity.track_id = annotation.track_id AND activity.ts >= annotation.gpu_ts
+    WHERE activity.ts < annotation.gpu_ts + annotation.gpu_dur
+    GROUP BY annotation.id
+),
+candidate AS (
+    SELECT rank, id, name, ts, dur, gpu_ts, NULL AS source FROM annotated_step WHERE gpu_ts IS NULL
+    UNION ALL
+    SELECT
+        on_gpu.rank, on_gpu.id, on_gpu.name,
+        COALESCE(launched.ts, on_gpu.gpu_ts) AS ts,
+        COALESCE(launched.last_ts - launched.ts, on_gpu.gpu_dur) AS dur,
+        on_gpu.gpu_ts, NULL AS source
+    FROM on_gpu
+    LEFT JOIN launched USING (id)
+    UNION ALL
+    SELECT rank, id, NULL AS name, ts, dur, gpu_ts, 'forward_pass' AS source FROM forward_pass
+    UNION ALL
     SELECT
         rank,
         MIN(id) AS id,
         NULL AS name,
         MIN(ts) AS ts,
         MAX(ts + dur) - MIN(ts) AS dur,
-        3 AS evidence
+        NULL AS gpu_ts,
+        'trace' AS source
     FROM slice
-    WHERE rank IS NOT NULL
+    WHERE
+        rank IS NOT NULL
+        AND rank NOT IN (SELECT rank FROM annotated_step)
+        AND rank NOT IN (SELECT rank FROM forward_pass)
     GROUP BY rank
-),
-candidate AS (
-    SELECT * FROM annotation WHERE evidence IS NOT NULL
-    UNION ALL
-    SELECT * FROM whole_trace
-),
-chosen AS (
-    SELECT *
-    FROM candidate
-    QUALIFY evidence = MIN(evidence) OVER (PARTITION BY rank)
 )
 SELECT
-    ROW_NUMBER() OVER (ORDER BY rank, ts, id) - 1 AS step_id,
-    ROW_NUMBER() OVER (PARTITION BY rank ORDER BY ts, id) - 1 AS number,
-    rank, name, ts, dur,
-    CASE evidence WHEN 1 THEN 'execute_context' WHEN 2 THEN 'ProfilerStep' ELSE 'trace' END AS source,
-    regexp_extract(
-        name, 'context_(\d+)\((?:sq)?(\d+)(?:sk(\d+)sqsq(\d+)sqsk(\d+)\))?',
-        ['requests', 'tokens', 'kv_tokens', 'squares', 'products']
-    ) AS context,
-    regexp_extract(
-        name, 'generation_(\d+)\((?:sq)?(\d+)(?:sk(\d+)sqsq(\d+)sqsk(\d+)\))?',
-        ['requests', 'tokens', 'kv_tokens', 'squares', 'products']
-    ) AS generation
-FROM chosen
+    ROW_NUMBER() OVER (ORDER BY candidate.rank, candidate.ts, candidate.id) - 1 AS step_id,
+    ROW_NUMBER() OVER (PARTITION BY candidate.rank ORDER BY candidate.ts, candidate.id) - 1 AS number,
+    candidate.rank, candidate.name, candidate.ts, candidate.dur, candidate.gpu_ts,
+    COALESCE(candidate.source, step_name.source) AS source,
+    step_name.* EXCLUDE (name, is_frame, place, source)
+FROM candidate
+LEFT JOIN step_name ON candidate.name = step_name.name
