@@ -22,9 +22,23 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.analysis.layers.forward_passes import Pass, passes
-from traceql.analysis.layers.kernel_text import Int64s, Stream, folded, letter, part_codes
+from traceql.analysis.layers.kernel_text import (
+    Int64s,
+    Stream,
+    Trait,
+    folded,
+    letter,
+    letters,
+    part_codes,
+)
 from traceql.analysis.layers.layer_numbers import layer_count
-from traceql.analysis.layers.step_borders import TO_DEVICE, TO_HOST, Span, step_starts
+from traceql.analysis.layers.step_borders import (
+    TO_DEVICE,
+    TO_HOST,
+    Span,
+    attention_spans,
+    step_starts,
+)
 from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import Columns, columns_of
 
@@ -64,7 +78,11 @@ def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
         kernels = columns_of(con.sql(_ACTIVITIES, params=words))
         order = np.lexsort((kernels["id"], kernels["ts"], kernels["issue_ts"]))
         issued = {name: one[order] for name, one in kernels.items()}
-        starts = step_starts(_text(issued["issued"]), _spans(kernels, order, configured))
+        text = _text(issued["issued"])
+        spans = _spans(kernels, order, configured)
+        if not spans and not set(text) & set(letters(Trait.ANCHORS_LAYER)):
+            spans = attention_spans(text)
+        starts = step_starts(text, spans)
         if len(starts) > 1:
             yield _steps(rank, issued, starts)
     con.unregister("incoming")

@@ -1,6 +1,7 @@
--- One row per GPU activity of a rank that has no steps on the host, but has annotations of steps on the GPU, or layers.
+-- One row per GPU activity of a rank whose steps the host does not show, but annotations of the GPU or layers may.
 --
--- Steps of these ranks begin with kernels.
+-- Only kernels of inference count as layers: those that write to a KV cache or update a state, or attention
+-- with sampling and without a backward pass.
 -- @kind   scratch
 -- @scope  rank
 -- @needs  activity, annotated_step, event_kind, kernel_class, slice, symbol, trace
@@ -13,8 +14,17 @@
 -- @column name       VARCHAR  Name as in the file.
 -- @column launch_ts  BIGINT   Start of the call that launched it, ns since the run's first event; NULL if the trace does not have it.
 -- @column letter     VARCHAR  Letter of its symbol (symbol.letter).
--- @column copy       VARCHAR  Direction of a memory copy: HtoD, DtoH or DtoD; NULL if it is no copy, or of another kind.
-WITH without_steps AS MATERIALIZED (
+-- @column copy       VARCHAR  Direction of a memory copy: HtoD, DtoH or DtoD; NULL for other copies and kernels.
+WITH recorded_symbol AS MATERIALIZED (
+    SELECT
+        COALESCE(BOOL_OR(list_contains(symbol.traits, 'anchors_layer')), FALSE) AS has_anchors,
+        COALESCE(BOOL_OR(symbol.name = 'sampling') AND BOOL_OR(symbol.name = 'attention')
+            AND NOT BOOL_OR(symbol.name = 'attention' AND regexp_matches(kernel_class.name, '(?i)bwd|backward|bprop')), FALSE)
+            AS has_attention
+    FROM kernel_class
+    INNER JOIN symbol ON kernel_class.symbol = symbol.letter
+),
+without_steps AS MATERIALIZED (
     SELECT rank
     FROM trace
     WHERE
@@ -22,11 +32,7 @@ WITH without_steps AS MATERIALIZED (
         AND rank NOT IN (SELECT rank FROM annotated_step WHERE ts IS NOT NULL)
         AND (
             rank IN (SELECT rank FROM annotated_step)
-            OR EXISTS (
-                FROM kernel_class
-                INNER JOIN symbol ON kernel_class.symbol = symbol.letter
-                WHERE list_contains(symbol.traits, 'anchors_layer')
-            )
+            OR (SELECT has_anchors OR has_attention FROM recorded_symbol)
         )
 ),
 call AS (

@@ -71,6 +71,10 @@ SELECT
     ROW_NUMBER() OVER (PARTITION BY candidate.rank ORDER BY candidate.ts, candidate.id) - 1 AS number,
     candidate.rank, candidate.name, candidate.ts, candidate.dur, candidate.gpu_ts,
     COALESCE(candidate.source, step_name.source) AS source,
-    step_name.* EXCLUDE (name, is_frame, place, source)
+    step_name.phase,
+    step_name.context_requests, step_name.context_tokens, step_name.context_kv_tokens,
+    step_name.context_squares, step_name.context_products,
+    step_name.generation_requests, step_name.generation_tokens, step_name.generation_kv_tokens,
+    step_name.generation_squares, step_name.generation_products
 FROM candidate
 LEFT JOIN step_name ON candidate.name = step_name.name
