@@ -1,5 +1,6 @@
 """Forms of files that public reports show: what loads, and what a refusal says."""
 
+import gzip
 import json
 import random
 from pathlib import Path
@@ -13,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import traceql
+from traceql.errors import TraceCorrupt
+from traceql.readers.formats.kineto import kineto_json, unescaped
 from traceql.readers.formats.kineto.read import read_kineto
 from traceql.readers.formats.kineto.streaming.read import stream_kineto
 from traceql.readers.tables import TraceTables
@@ -60,6 +63,10 @@ def both_ways(path: Path) -> dict[str, list[Event]]:
     streamed = stream_kineto(path, folder=path.parent, memory_bytes=1 << 30)
     assert tables(list(streamed)) == whole
     return whole
+
+
+def check_value(found: dict[str, list[Event]], check: str) -> list[int]:
+    return [row["value"] for row in found["load_check"] if row["check_name"] == check]
 
 
 def write(folder: Path, events: list[Event]) -> Path:
@@ -249,3 +256,177 @@ def test_series_of_counters(tmp_path: Path) -> None:
         "SELECT process_name, pid FROM counter JOIN track ON track.id = track_id LIMIT 1",
     )
     assert found == [(None, "GPU 0 Counters")]
+
+
+# --- names that the profiler did not escape ------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["quotes", "backslashes"])
+def test_names_of_a_report_that_are_not_escaped(name: str, tmp_path: Path) -> None:
+    path = report("names-not-escaped", f"{name}.json")
+    run = loaded(path, tmp_path)
+    (frame,) = rows(run, "SELECT name FROM slice WHERE cat = 'python_function'")[0]
+    wanted = {
+        "quotes": '{"a": "cpu", "b": "x"}(12): run',
+        "backslashes": r"pkg\core\util.py(9): _run",
+    }
+    assert frame == wanted[name]
+    assert rows(run, "SELECT COUNT(*) FROM slice") == [(62,)]
+    assert rows(run, "SELECT COUNT(*), SUM(dur), MAX(ts + dur) - MIN(ts) FROM kernel") == [
+        (20, 200_000, 295_000)
+    ]
+    assert ledger(run, "texts not escaped") == (1, 1, None)
+
+
+def kineto(*events: tuple[str, str], after: str = "") -> str:
+    """Frames as PyTorch writes them, from their names and arguments, which are not escaped."""
+    each = [
+        f'''
+  {{
+    "ph": "X", "cat": "python_function", "name": "{name}", "pid": 7, "tid": 8,
+    "ts": {100 + 10 * number}.001, "dur": 5.000
+    ,
+    "args": {{
+      "External id": 3,{args} "Ev Idx": {number}
+    }}
+  }}'''
+        for number, (name, args) in enumerate(events)
+    ]
+    about = '"schemaVersion": 1,\n  "displayTimeUnit": "ms"'
+    return f'{{\n  {about},\n  "traceEvents": [{",".join(each)}\n  ]{after}\n}}\n'
+
+
+GOOD = ("torch/nn/modules/linear.py(114): forward", "")
+UNESCAPED = {
+    "quotes": ('{"device": "cpu", "b": "x"}(12): run', '{"device": "cpu", "b": "x"}(12): run'),
+    "one quote": ('a"b(1): f', 'a"b(1): f'),
+    "paths": (r"C:\Users\me\train.py(9): f", r"C:\Users\me\train.py(9): f"),
+    "a last backslash": ("C:\\Users\\", "C:\\Users\\"),
+    "control characters": ("a\tb\nc\x01", "a\tb\nc\x01"),
+    "several bytes": ('naïve "日本"(3): f', 'naïve "日本"(3): f'),
+}
+
+
+@pytest.mark.parametrize("kind", UNESCAPED)
+@pytest.mark.parametrize("batch_bytes", [50, 1 << 20])
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_names_without_escapes_are_read_as_they_are(
+    kind: str, batch_bytes: int, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(unescaped, "_LEAST_BYTES", batch_bytes)
+    text, wanted = UNESCAPED[kind]
+    frames = [GOOD] * 3
+    frames.insert(place, (text, ""))
+    path = tmp_path / "trace.json"
+    path.write_text(kineto(*frames), newline="")
+    found = both_ways(path)
+    assert [row["name"] for row in found["slice"]].index(wanted) == place
+    assert {row["ts"] % 10_000 for row in found["slice"]} == {1}
+    assert check_value(found, "texts not escaped") == [1]
+
+
+def test_no_backslash_is_an_escape_where_one_is_none(tmp_path: Path) -> None:
+    """Some paths look like JSON: without the other names, they would be read as line breaks."""
+    path = tmp_path / "trace.json"
+    paths = [r"C:\new\table.py(1): f", r"\\server\share\x.py(2): g", r"D:\q\u.py(3): h"]
+    path.write_text(kineto(*((each, "") for each in paths)))
+    found = both_ways(path)
+    assert [row["name"] for row in found["slice"]] == paths
+    # In a file that escapes, a control character alone does not change that.
+    path.write_text(kineto((r"a\"b\\c", ""), ("x\ty", "")))
+    assert [row["name"] for row in both_ways(path)["slice"]] == [r'a"b\c', "x\ty"]
+
+
+def test_arguments_and_metadata_without_escapes(tmp_path: Path) -> None:
+    calls = r'"Call stack": "C:\Users\a.py(1): f;<x "y">(2): g", "Module Hierarchy": "A::B",'
+    path = tmp_path / "trace.json"
+    path.write_text(kineto(GOOD, ("f", calls), after=r', "traceName": "C:\Users\trace.json"'))
+    found = both_ways(path)
+    assert json.loads(found["slice"][1]["args"]) == {
+        "External id": 3,
+        "Call stack": r'C:\Users\a.py(1): f;<x "y">(2): g',
+        "Module Hierarchy": "A::B",
+        "Ev Idx": 1,
+    }
+    assert read_kineto(path, trace_processor=None).metadata["traceName"] == r"C:\Users\trace.json"
+    assert [r["value"] for r in found["load_check"] if r["check_name"] == "texts not escaped"] == [
+        2
+    ]
+
+
+def test_bytes_that_are_not_utf8_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(kineto(("caf?(1): ??", "")).encode().replace(b"?", b"\xe9"))
+    found = both_ways(path)
+    assert found["slice"][0]["name"] == r"caf\xe9(1): \xe9\xe9"
+    assert check_value(found, "bytes not UTF-8") == [3]
+
+
+@pytest.mark.parametrize("frame", [GOOD, ('a "quoted" name', "")])
+@pytest.mark.parametrize("left", [0.35, 0.6, 0.9, 0.99])
+def test_a_repair_hides_no_truncation(frame: tuple[str, str], left: float, tmp_path: Path) -> None:
+    text = kineto(frame, GOOD, frame)
+    path = tmp_path / "trace.json"
+    path.write_text(text[: int(len(text) * left)])
+    with pytest.raises(TraceCorrupt, match=r"truncated or damaged JSON \(.*\); copy it again"):
+        both_ways(path)
+
+
+@pytest.mark.parametrize(
+    "damage", [('"dur"', '}dur"'), (': forward", "pid": 7, "tid"', ""), ("python", 'py"thon')]
+)
+def test_damage_is_not_taken_for_a_name(damage: tuple[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(kineto(*[GOOD] * 3).replace(*damage, 1))
+    with pytest.raises(TraceCorrupt, match="truncated or damaged JSON"):
+        both_ways(path)
+
+
+def test_a_name_that_cannot_be_repaired_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(kineto(GOOD, ('{"id": 3, "ts": 4}(1): f', ""), GOOD))
+    with pytest.raises(TraceCorrupt, match=r"line 14: the name of an event .*with_stack=False"):
+        both_ways(path)
+
+
+# --- arrays without an end -----------------------------------------------------------------------
+
+
+def test_the_open_array_of_a_report(tmp_path: Path) -> None:
+    run = loaded(report("open-array", "trace.json"), tmp_path)
+    assert rows(run, "SELECT COUNT(*) FROM slice") == [(150,)]
+    assert rows(run, "SELECT COUNT(*), SUM(dur), MAX(ts + dur) - MIN(ts) FROM kernel") == [
+        (50, 500_000, 745_000)
+    ]
+    assert ledger(run, "end of the file") == (0, 1, None)
+
+
+@pytest.mark.parametrize("end", ["", ",", ",\n", "\r\n"])
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("batch_bytes", [20, 1 << 20])
+def test_an_array_may_end_after_any_event(
+    end: str, count: int, packed: bool, batch_bytes: int, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", batch_bytes)
+    text = "[" + ",\n".join([json.dumps(traces.host("x", ts=1, dur=2))] * count) + end
+    path = tmp_path / ("trace.json.gz" if packed else "trace.json")
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    found = both_ways(path)
+    assert len(found["slice"]) == count
+    assert "end of the file" in [row["check_name"] for row in found["load_check"]]
+
+
+_EVENT = json.dumps(traces.host("x", ts=1, dur=2))
+
+
+@pytest.mark.parametrize(
+    "text", [f"[{_EVENT},{_EVENT[:-1]}", f"[{_EVENT},,", "[", f'{{"traceEvents": [{_EVENT},']
+)
+def test_what_ends_elsewhere_is_truncated(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(text)
+    with pytest.raises(TraceCorrupt, match="truncated or damaged JSON"):
+        both_ways(path)

@@ -24,7 +24,7 @@ from traceql.readers.formats.ascend.recognition import is_graph_dump
 from traceql.readers.formats.ascend.side_files import SideFiles
 from traceql.readers.formats.kineto.gathering import times
 from traceql.readers.formats.kineto.kineto_json import Event
-from traceql.readers.formats.kineto.ledger import remarks
+from traceql.readers.formats.kineto.ledger import remarks, repair_checks
 from traceql.readers.formats.kineto.read import KinetoEvents, instant_table, kineto_events
 from traceql.readers.nesting import nesting
 from traceql.readers.relations import conforming
@@ -32,6 +32,7 @@ from traceql.readers.scratch import Scratch, scratch_database
 from traceql.readers.tables import FLOW, JSON, NAME, TraceTables, remark_table
 from traceql.readers.timeline import COMPLETE
 from traceql.readers.tracks import Track, track_table
+from traceql.readers.unpacked import REMAKE
 
 _MEMORY_BYTES = 2 << 30
 
@@ -107,12 +108,15 @@ def _opened(path: Path, device: Device | None) -> Iterator["_File"]:
     counters: list[Event] = []
 
     def kept(batches: Iterable[list[Event]]) -> Iterator[list[Event]]:
-        """Sets the samples of counters apart."""
+        """Sets the samples of counters apart; a damaged file is read twice."""
+        counters.clear()
         for events in device.kept(batches) if device else batches:
             counters.extend(event for event in events if event.ph == "C")
             yield [event for event in events if event.ph != "C"]
 
     parsed = kineto_events(path, kept=kept)
+    if parsed.repairs.has_no_end:  # Ascend's profiler writes files as a whole
+        raise TraceCorrupt(f"{path}: truncated or damaged JSON (its list has no end); {REMAKE}")
     if not len(parsed.slices):
         raise TraceCorrupt(
             f"{path}: has no events: nothing ran while it was recorded, or it was not analysed to "
@@ -221,7 +225,9 @@ class _File:
         state(scratch, job_statements(self._path, metadata, self._files.damaged))
         made = ("slice", "activity", "counter", "count", "load_check")
         tables = {name: conforming(scratch.arrow(f"FROM {name}"), name) for name in made}
-        of_json = remark_table(remarks(parsed.columns, slices, flows, nested))
+        of_json = remark_table(
+            [*remarks(parsed.columns, slices, flows, nested), *repair_checks(parsed.repairs)]
+        )
         tables |= {
             "flow": pa.table([nested.slice_out, nested.slice_in], schema=FLOW),
             "instant": instant_table(parsed),

@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -63,6 +64,9 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
     return "".join(f"\\\\x{byte:02x}" for byte in wrong), error.end
 
 
+_MORE_BYTES = len(rb"\\x00") - 1  # than the byte that is escaped
+
+
 codecs.register_error(_ESCAPED, _escape)
 
 
@@ -76,7 +80,7 @@ _SCANNED_BYTES = 64 << 20  # in a smaller file, the scanner saves less than a te
 _KEY = rb'"%b"\s*:' % b"".join(  # "traceEvents", whose letters may be escaped
     rb"(?:%c|\\u00(?i:%02x))" % (letter, letter) for letter in b"traceEvents"
 )
-_OPENING = re.compile(_KEY + rb"\s*\[")
+OPENING = re.compile(_KEY + rb"\s*\[")
 _EVENTS_KEY = re.compile(_KEY)
 _FIRST_KEY = re.compile(rb'\{\s*("[^"\\]*"\s*:)?')
 _FIRST_BYTE = re.compile(rb"\s*(\S?)")
@@ -115,6 +119,25 @@ _TRACE = msgspec.json.Decoder(_Trace)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
+class DamagedJson(TraceCorrupt):
+    """A file is no JSON, perhaps because of names that can be repaired."""
+
+
+@dataclass
+class Repairs:
+    """What was not right in a file that is loaded nevertheless.
+
+    Attributes:
+        texts: names and arguments without escapes.
+        wrong_bytes: bytes that are not UTF-8.
+        has_no_end: whether the list of events is not closed.
+    """
+
+    texts: int = 0
+    wrong_bytes: int = 0
+    has_no_end: bool = False
+
+
 class KinetoJson:
     """A trace file; iterating over it yields batches of events in the order of the file.
 
@@ -127,16 +150,17 @@ class KinetoJson:
     def __init__(self, path: Path, texts: Iterable[bytes] | None = None) -> None:
         """Takes a file, or the pieces of text to read instead."""
         self._path = path
-        self._texts = _text_pieces(path) if texts is None else texts
+        self._texts = text_pieces(path) if texts is None else texts
         self.metadata: dict[str, Any] = {}  # top-level keys without traceEvents, set at the end
+        self.repairs = Repairs()  # complete at the end
 
     def __iter__(self) -> Iterator[list[Event]]:
-        return self._batches(_cut_batch)
+        return self._batches(partial(_cut_batch, self.repairs))
 
     def scanned(self) -> Iterator[Batch]:
         """All events in batches, most of them scanned by compiled code if the file is large."""
         found = new_scanner() if unpacked_bytes(self._path) >= _SCANNED_BYTES else None
-        return self._batches(partial(_scan_batch, found) if found else _cut_batch)
+        return self._batches(partial(_scan_batch, found, self.repairs)) if found else iter(self)
 
     def _batches(self, cut: Callable[[bytearray], Cut | None]) -> Iterator[Cut | list[Event]]:
         """Parses the text up to the end of an event, and keeps the rest for the next batch.
@@ -159,7 +183,12 @@ class KinetoJson:
         try:
             yield self._end(bytes(head + text))
         except msgspec.DecodeError as error:
-            raise TraceCorrupt(_in_file(error, len(head), taken_bytes, taken_events)) from None
+            reason = _in_file(error, len(head), taken_bytes, taken_events)
+            if isinstance(error, msgspec.ValidationError):
+                raise TraceCorrupt(f"not a profiler trace: {reason}") from None
+            raise DamagedJson(
+                f"truncated or damaged JSON ({reason}); copy it again or record it again"
+            ) from None
         except RecursionError:
             raise TraceCorrupt("its JSON nests too deeply to be read") from None
 
@@ -174,14 +203,33 @@ class KinetoJson:
                 "profiler)"
             )
         if first == b"[":
-            return _parsed(text, _EVENTS.decode)
-        trace, self.metadata = _parsed(text, lambda t: (_TRACE.decode(t), _metadata(t)))
+            return self._end_of_array(text)
+        trace, self.metadata = parsed(
+            text, lambda t: (_TRACE.decode(t), _metadata(t)), self.repairs
+        )
         if trace.trace_events is None:
             raise NotATrace('JSON without "traceEvents"; is it a profiler trace?')
         return trace.trace_events
 
+    def _end_of_array(self, text: bytes) -> list[Event]:
+        """Parses the last events of the array form, which need not be closed."""
+        try:
+            return parsed(text, _EVENTS.decode, self.repairs)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError as error:
+            events = text.rstrip().removesuffix(b",").rstrip()
+            if not events.endswith(b"}"):
+                raise
+            try:
+                found = parsed(events + b"]", _EVENTS.decode, self.repairs)
+            except msgspec.DecodeError:
+                raise error from None
+        self.repairs.has_no_end = True
+        return found
 
-def _text_pieces(path: Path) -> Iterator[bytes]:
+
+def text_pieces(path: Path) -> Iterator[bytes]:
     """The text of a file in small pieces, without a byte order mark."""
     found = pieces(path, _BATCH_BYTES)
     start = b""
@@ -201,19 +249,18 @@ def _in_file(
         return f"(byte {at + (taken_bytes if at >= head_bytes else 0)})"
 
     reason = _BYTE.sub(byte, str(error))
-    reason = _EVENT.sub(lambda found: f"{found[1]}{int(found[2]) + taken_events}", reason)
-    if isinstance(error, msgspec.ValidationError):
-        return f"not a profiler trace: {reason}"
-    return f"truncated or damaged JSON ({reason}); copy it again or record it again"
+    return _EVENT.sub(lambda found: f"{found[1]}{int(found[2]) + taken_events}", reason)
 
 
-def _parsed(text: bytes, parse: Callable[[bytes], Parsed]) -> Parsed:
+def parsed(text: bytes, parse: Callable[[bytes], Parsed], repairs: Repairs) -> Parsed:
     """The result of `parse` for a text, which is repaired if necessary."""
-    text = valid_utf8(text)
+    valid = valid_utf8(text)
     try:
-        return parse(text)
+        result = parse(valid)
     except msgspec.DecodeError:
-        return parse(repaired_json(text))
+        result = parse(repaired_json(valid))
+    repairs.wrong_bytes += (len(valid) - len(text)) // _MORE_BYTES
+    return result
 
 
 def _cut_head(text: bytearray) -> bytes:
@@ -221,7 +268,7 @@ def _cut_head(text: bytearray) -> bytes:
     if _first_byte(text) == b"[":  # the array form of the Chrome format, without metadata
         end = text.index(b"[") + 1
     else:
-        openings = islice(_OPENING.finditer(text), _CUTS_TRIED)
+        openings = islice(OPENING.finditer(text), _CUTS_TRIED)
         ends = [found.end() for found in openings]
         del openings  # its matches lock the text
         end = next((end for end in ends if _opens_events(text[:end])), 0)
@@ -230,7 +277,7 @@ def _cut_head(text: bytearray) -> bytes:
     return head
 
 
-def _cut_batch(text: bytearray) -> list[Event] | None:
+def _cut_batch(repairs: Repairs, text: bytearray) -> list[Event] | None:
     """Cuts off and parses about three quarters of the text; None if no cut succeeds.
 
     It tries to cut before each object with the same first key as the first event. The cut is right
@@ -245,7 +292,8 @@ def _cut_batch(text: bytearray) -> list[Event] | None:
     seams = re.finditer(rb"\}\s*,\s*(?=\{\s*%b)" % key, text[shift:])
     for seam in islice(seams, _CUTS_TRIED):
         try:
-            batch = _parsed(b"[" + text[: shift + seam.start() + 1] + b"]", _EVENTS.decode)
+            events = b"[" + text[: shift + seam.start() + 1] + b"]"
+            batch = parsed(events, _EVENTS.decode, repairs)
         except (msgspec.DecodeError, RecursionError):
             continue
         del text[: shift + seam.end()]
@@ -253,13 +301,13 @@ def _cut_batch(text: bytearray) -> list[Event] | None:
     return None
 
 
-def _scan_batch(scanner: Scanner, text: bytearray) -> Batch | None:
+def _scan_batch(scanner: Scanner, repairs: Repairs, text: bytearray) -> Batch | None:
     """Cuts off and scans events; those that the scanner does not support are parsed."""
     if scanner.has_ended:
         return None
     found = scanner.scan(text)
     del text[: found.consumed]
-    return found if len(found) else _cut_batch(text)
+    return found if len(found) else _cut_batch(repairs, text)
 
 
 def event_in(text: bytes) -> Event:

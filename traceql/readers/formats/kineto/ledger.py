@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from traceql.readers.flows import Flows
 from traceql.readers.formats.kineto.gathering import Gathered, unread
-from traceql.readers.formats.kineto.kineto_json import Event
+from traceql.readers.formats.kineto.kineto_json import Event, Repairs
 from traceql.readers.formats.kineto.pairs import BORDERS
 from traceql.readers.formats.kineto.samples import SAMPLE
 from traceql.readers.tables import COUNT, Remark
@@ -80,6 +80,17 @@ _BORDERS = (
     "begin and end events that are loaded as slices, two for each; all of them in the file. "
     "The others have no partner, and are not loaded"
 )
+_TEXTS = (
+    "names and arguments with quotes, backslashes or control characters that the profiler did not "
+    "escape, so that the file is not JSON; they are loaded as in the program"
+)
+_WRONG_BYTES = (
+    "bytes of names or arguments that are not UTF-8, which are loaded as \\x and two digits"
+)
+_NO_END = (
+    "0: the list of events is not closed, as if the program was killed; "
+    "all that was written is loaded, and what it had not yet written is missing"
+)
 _NEGATIVE = (
     "events with a negative duration, which are loaded unchanged "
     "and count as empty wherever time is measured; all events"
@@ -142,3 +153,13 @@ def checks(
         yield Remark("begin and end events", loaded, borders, loaded == borders, _BORDERS)
     if negative:
         yield Remark("negative durations", negative, slices, False, _NEGATIVE)
+
+
+def repair_checks(repairs: Repairs) -> Iterator[Remark]:
+    """What was not right in a file; nothing of it is lost."""
+    if texts := repairs.texts:
+        yield Remark("texts not escaped", texts, texts, None, _TEXTS)
+    if wrong := repairs.wrong_bytes:
+        yield Remark("bytes not UTF-8", wrong, wrong, None, _WRONG_BYTES)
+    if repairs.has_no_end:
+        yield Remark("end of the file", 0, 1, None, _NO_END)

@@ -15,9 +15,10 @@ from traceql.readers.device_activities import DeviceActivities
 from traceql.readers.dictionary_codes import DistinctValues
 from traceql.readers.flows import Flows
 from traceql.readers.formats.kineto.gathering import Gathered
-from traceql.readers.formats.kineto.kineto_json import Event, KinetoJson
-from traceql.readers.formats.kineto.ledger import Counts, remarks
+from traceql.readers.formats.kineto.kineto_json import Event, KinetoJson, Repairs
+from traceql.readers.formats.kineto.ledger import Counts, remarks, repair_checks
 from traceql.readers.formats.kineto.times import Span
+from traceql.readers.formats.kineto.unescaped import read_json
 from traceql.readers.nesting import Nesting, nesting
 from traceql.readers.tables import FLOW, INSTANT, SLICE, TraceTables, remark_table
 from traceql.readers.timeline import Timeline, complete_timeline, point_timeline
@@ -37,6 +38,7 @@ class KinetoEvents:
     counters: pa.Table
     tracks: list[Track]
     metadata: dict[str, Any]
+    repairs: Repairs
 
 
 def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
@@ -55,7 +57,7 @@ def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
         "counter": kineto.counters,
         "track": track_table(kineto.tracks),
         "count": counts.table(),
-        "load_check": remark_table([*checks, *devices.remarks()]),
+        "load_check": remark_table([*checks, *repair_checks(kineto.repairs), *devices.remarks()]),
     }
     return TraceTables(tables, kineto.metadata)
 
@@ -69,10 +71,14 @@ def kineto_events(path: Path, *, kept: Kept | None = None) -> KinetoEvents:
     Raises:
         TraceCorrupt: the file is not a trace, is damaged, or has events without a time.
     """
-    trace = KinetoJson(path)
-    try:
+
+    def gathered(trace: KinetoJson) -> tuple[KinetoJson, Gathered]:
         columns = Gathered(kept(trace) if kept else trace.scanned())
         columns.add_pairs(columns.borders)
+        return trace, columns
+
+    try:
+        trace, columns = read_json(path, gathered)
         complete, points, places = columns.slices, columns.instants, DistinctValues()
         samples = columns.samples.table(places)
         span = Span()
@@ -85,7 +91,8 @@ def kineto_events(path: Path, *, kept: Kept | None = None) -> KinetoEvents:
     flows = columns.flow_ends.flows(slices)
     counters = columns.tracks.placed(samples, places)
     tracks = columns.tracks.named(columns.about_tracks)
-    return KinetoEvents(columns, slices, instants, flows, counters, tracks, trace.metadata)
+    of_file = trace.metadata, trace.repairs
+    return KinetoEvents(columns, slices, instants, flows, counters, tracks, *of_file)
 
 
 def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from traceql.errors import TraceCorrupt
 from traceql.readers.arguments import int64_column, whole_numbers
 from traceql.readers.device_activities import DeviceActivities
-from traceql.readers.formats.kineto.ledger import checks
+from traceql.readers.formats.kineto.ledger import checks, repair_checks
 from traceql.readers.formats.kineto.streaming.nested import (
     finishes,
     flows,
@@ -88,7 +88,9 @@ def stream_kineto(
             "counter": pa.concat_tables([COUNTER.empty_table(), *samples]).combine_chunks(),
             "track": track_table(tracks),
             "count": found.counts.table(),
-            "load_check": remark_table([*found_checks, *devices.remarks()]),
+            "load_check": remark_table(
+                [*found_checks, *repair_checks(found.repairs), *devices.remarks()]
+            ),
         }
         yield TraceTables(_EMPTY | about, found.metadata)
 

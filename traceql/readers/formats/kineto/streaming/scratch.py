@@ -48,6 +48,11 @@ class Scratch:
         if "_con" in self.__dict__:
             self._con.close()
 
+    def clear(self) -> None:
+        """Removes all rows."""
+        self._parts.clear()
+        self._kept_bytes = 0
+
     def folder_for(self, name: str) -> Path:
         folder = self._folder / name
         folder.mkdir()

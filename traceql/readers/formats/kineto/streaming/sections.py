@@ -17,10 +17,11 @@ from traceql.errors import TraceCorrupt
 from traceql.readers.compression import MAGIC_BYTES, packing_of
 from traceql.readers.dictionary_codes import DistinctValues
 from traceql.readers.formats.kineto.gathering import END, Gathered, TrackNumbers
-from traceql.readers.formats.kineto.kineto_json import Batch, Event, KinetoJson
+from traceql.readers.formats.kineto.kineto_json import Batch, Event, KinetoJson, Repairs
 from traceql.readers.formats.kineto.ledger import Counts
 from traceql.readers.formats.kineto.streaming.scratch import Scratch
 from traceql.readers.formats.kineto.times import Int64s, Span
+from traceql.readers.formats.kineto.unescaped import read_json
 from traceql.readers.tables import ACTIVITY, INSTANT, SLICE
 
 _EVENTS = 100_000  # of a section, at least
@@ -54,6 +55,7 @@ class Sections:
     end_places: DistinctValues = field(default_factory=DistinctValues)  # processes and threads
     counter_places: DistinctValues = field(default_factory=DistinctValues)  # the same of counters
     metadata: dict[str, Any] = field(default_factory=dict)
+    repairs: Repairs = field(default_factory=Repairs)
     span: Span = field(default_factory=Span)
     families: DistinctValues = field(default_factory=DistinctValues)  # names, categories of flows
     _first: tuple[int, int, int] | None = None  # start, duration below zero, index
@@ -82,6 +84,7 @@ class Sections:
         self.span.include(other.span)
         self.about_tracks += other.about_tracks
         self.borders += other.borders
+        self.repairs.wrong_bytes += other.repairs.wrong_bytes
 
     def add_pairs(self) -> None:
         """Adds the slices of begin and end events as one more section."""
@@ -139,11 +142,16 @@ def sections(path: Path, scratch: Scratch, texts: Iterable[bytes] | None = None)
         TraceCorrupt: it is not a trace, is damaged, or has events without a time. The message does
             not name the file.
     """
-    trace = KinetoJson(path, texts)
+    read = partial(_read, scratch)
+    return read(KinetoJson(path, texts)) if texts else read_json(path, read)
+
+
+def _read(scratch: Scratch, trace: KinetoJson) -> Sections:
+    scratch.clear()  # of an attempt that failed
     found = Sections(scratch)
     for batches in _grouped(trace.scanned()):
         found.add(Gathered(batches, found.tracks))
-    found.metadata = trace.metadata
+    found.metadata, found.repairs = trace.metadata, trace.repairs
     return found
 
 
