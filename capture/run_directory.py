@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from capture.errors import CaptureError
+from capture.redaction import without_secrets
 
 
 @contextmanager
@@ -33,8 +34,9 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def write_json(path: Path, value: Any) -> None:
+    """Replaces a file, without the secrets in the value."""
     with atomic_write(path) as draft:
-        draft.write_text(json.dumps(value, indent=1) + "\n")
+        draft.write_text(json.dumps(without_secrets(value), indent=1) + "\n")
 
 
 SCHEMA_VERSION = 1

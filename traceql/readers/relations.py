@@ -40,6 +40,7 @@ from traceql.errors import LossyLoad, TraceCorrupt, TraceqlError
 from traceql.readers import feed
 from traceql.readers.flows import NO_FLOWS
 from traceql.readers.nester import NONE, SLICE, Nester
+from traceql.readers.redaction import Redaction
 from traceql.readers.scratch import Scratch, scratch_database
 from traceql.readers.tables import JSON, NAME, SCHEMAS, TraceTables
 from traceql.readers.timeline import absolute_sum, complete_timeline, require_sum_fits
@@ -101,7 +102,7 @@ def feed_relations(
     """
     with _ranks(path, prepare, None, 1 << 30, 1) as ranks:
         for rank in ranks:
-            known = rank.metadata
+            known = Redaction().shown(rank.metadata)
             if all(metadata[key] == known[key] for key in known.keys() & metadata.keys()):
                 yield from rank.feed(base_ns)
                 return

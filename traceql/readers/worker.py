@@ -149,6 +149,8 @@ def _sha256(file: Path) -> str:
 
 def _tables_on_disk(file: Path, folder: Path, request: Request) -> list[dict[str, Any]]:
     """Writes a folder per rank in the file; returns what else is known of each."""
+    from traceql.readers.dialects.registry import known_keys
+    from traceql.readers.redaction import public_tables
     from traceql.readers.registry import reader_of
 
     reader = reader_of(file)
@@ -162,6 +164,7 @@ def _tables_on_disk(file: Path, folder: Path, request: Request) -> list[dict[str
     part = 0
     for trace in read if isinstance(read, Iterator) else [read]:
         _require_tables(reader.name, trace)
+        trace = public_tables(trace, known_keys(trace.dialect or reader.dialect))
         number = len(found)
         _part_on_disk(trace, folder / str(number), part)
         extent = _with_extent(extent, trace)

@@ -12,6 +12,7 @@ from msgspec import Meta, Raw, Struct
 
 from traceql.database.loading.discovery import RUN
 from traceql.errors import TraceCorrupt
+from traceql.readers.redaction import Redaction
 from traceql.util.files import Unusable, read_text
 
 T = TypeVar("T")
@@ -222,6 +223,7 @@ class RunDirectory:
     path: Path
     document: JsonDocument
     entries: RankEntries
+    secrets: Sequence[str] = ()  # names of values that were left out of the document
 
     @property
     def world_size(self) -> int | None:
@@ -267,7 +269,11 @@ def _run_directory(folder: Path) -> RunDirectory | None:
         ) from None
     if entries.schema_version > _KNOWN_SCHEMA:
         raise TraceCorrupt(f"{file} was written by a newer version of traceql; update traceql")
-    return RunDirectory(folder, document, entries)
+    redaction = Redaction()
+    shown = redaction.shown(document.value)
+    if redaction.secrets:
+        document = JsonDocument(json.dumps(shown), shown)
+    return RunDirectory(folder, document, entries, redaction.secrets)
 
 
 def _duplicates(entries: Sequence[RankEntry]) -> Iterator[str]:

@@ -32,6 +32,7 @@ from traceql.database.loading.run_directory import (
     json_document,
 )
 from traceql.errors import ModelConfigInvalid
+from traceql.readers.redaction import listed
 from traceql.util.files import Unusable, read_bytes, read_text
 
 _NODE = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -119,7 +120,7 @@ class _Check:
     """An entry of the ledger about a run directory; see table load_check."""
 
     check_name: str
-    ok: bool
+    ok: bool | None
     note: str
     value: int | None = None
     total: int | None = None
@@ -127,6 +128,7 @@ class _Check:
 
 _Rows = tuple[pa.Table, list[_Check]]
 _COMPLETE = "run complete"
+_SECRETS = f"secrets in {RUN}"
 _BAD_LINE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
@@ -183,7 +185,7 @@ def add_runs(con: duckdb.DuckDBPyConnection, runs: Mapping[Path, RunDirectory]) 
         metrics, checks = _metrics(run.path / METRICS)
         con.execute("INSERT INTO run_file VALUES (?, ?, ?)", [path, run.document.text, metrics])
         checks += [
-            *_run_json_checks(run.document.value),
+            *_run_json_checks(run),
             *_add_rows(con, run, "run_iteration", STEPS, _read_steps),
             *_add_rows(con, run, "telemetry_sample", TELEMETRY, lambda f: (read_telemetry(f), [])),
             *_add_peaks(con, run),
@@ -191,11 +193,15 @@ def add_runs(con: duckdb.DuckDBPyConnection, runs: Mapping[Path, RunDirectory]) 
         _write_checks(con, run, checks)
 
 
-def _run_json_checks(document: Mapping[str, Any]) -> Iterator[_Check]:
+def _run_json_checks(run: RunDirectory) -> Iterator[_Check]:
+    document: Mapping[str, Any] = run.document.value
     complete = document.get("status") == "complete"
     note = f"incomplete: {document.get('reason')}"
     note = "the run was recorded completely" if complete else note
     yield _Check(_COMPLETE, complete, note, value=int(complete), total=1)
+    if left_out := len(run.secrets):
+        note = f"values that look like secrets and are left out, or cut: {listed(run.secrets)}"
+        yield _Check(_SECRETS, None, note, value=left_out, total=left_out)
     try:
         checked(document, RunFacts)
         described_model(document)
@@ -264,7 +270,7 @@ def _write_checks(
     numbers = [rank for (rank,) in con.execute(of_run, [str(run.path)]).fetchall()]
     con.execute(
         "DELETE FROM load_check WHERE list_contains(?, rank) AND list_contains(?, check_name)",
-        [numbers, [_COMPLETE, RUN, METRICS, STEPS, TELEMETRY, PEAKS]],
+        [numbers, [_COMPLETE, _SECRETS, RUN, METRICS, STEPS, TELEMETRY, PEAKS]],
     )
     con.executemany(
         "INSERT INTO load_check VALUES (?, ?, ?, ?, ?, ?)",

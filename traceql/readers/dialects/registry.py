@@ -1,13 +1,14 @@
 """Finds the dialects, which are the folders of this package, and calls them.
 
-A dialect has a module `vocabulary` with CATEGORIES. It may have a module `metadata` with a function
+A dialect has a module `vocabulary` with CATEGORIES, and with KNOWN_KEYS if its files have keys at
+the top that a program may add to. It may have a module `metadata` with a function
 `facts`, a module `wording` with WORDS (what traceql calls its devices), and a folder `tables` with
 the tables that only its events can fill.
 """
 
 import json
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -50,6 +51,12 @@ def kind_of(dialect: str, cat: str) -> str | None:
     found = categories(dialect).get(cat.lower())
     unknown = getattr(_module(dialect, "vocabulary"), "kind_of", lambda _cat: "other")
     return found or unknown(cat)
+
+
+def known_keys(dialect: str) -> Set[str] | None:
+    """The keys at the top of a file that are kept; None if its reader chooses what is kept."""
+    found: Set[str] | None = getattr(_module(dialect, "vocabulary"), "KNOWN_KEYS", None)
+    return found
 
 
 def file_facts(dialect: str, metadata: Mapping[str, Any]) -> FileFacts:

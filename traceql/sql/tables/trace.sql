@@ -17,7 +17,7 @@
 -- @column reader          VARCHAR  Reader that read the file: kineto, perfetto or another one.
 -- @column format          VARCHAR  json (Kineto and other Chrome traces) or perfetto (native).
 -- @column dialect         VARCHAR  Vocabulary of the file's events; a folder of traceql/readers/dialects.
--- @column metadata        JSON     All top-level keys of the file except traceEvents, as JSON.
+-- @column metadata        JSON     Known keys at the top of a JSON trace, without secrets; of another file, what its reader found. The ledger lists the keys that were left out.
 CREATE TABLE IF NOT EXISTS trace (
     rank BIGINT,
     world_size BIGINT,

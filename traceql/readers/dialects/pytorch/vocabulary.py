@@ -125,6 +125,27 @@ OPTIONS: Mapping[str, str] = {
 }
 
 
+# Keys at the top of a file that are kept. A program can add its environment under any other one.
+KNOWN_KEYS = frozenset(
+    {
+        *(Metadata.BASE_TIME, Metadata.DEVICE_PROPERTIES, Metadata.DISTRIBUTED_INFO, *OPTIONS),
+        *("schemaVersion", "displayTimeUnit", "traceName", "trace_id"),
+        # Versions
+        *("cuda_driver_version", "cuda_runtime_version", "cupti_version", "cuda_version"),
+        *("hip_driver_version", "hip_runtime_version", "roctracer_version", "rocm_version"),
+        *("rocprofiler_version", "rocprofiler_sdk_version", "xpu_driver_version"),
+        *("xpu_runtime_version", "nccl_version", "rccl_version", "python_version"),
+        *("torch_version", "pytorch_version", "triton_version", "transformers_version"),
+        *("vllm_version", "sglang_version", "tensorrt_llm_version", "deepspeed_version"),
+        # The model
+        *("model", "model_name", "model_id", "model_type"),
+        # What PyTorch set, and messages of Kineto, such as how many records it left out
+        *("DISABLE_CUPTI_LAZY_REINIT", "TEARDOWN_CUPTI"),
+        *("VERBOSE", "INFO", "WARNING", "STAGE", "ERROR"),
+    }
+)
+
+
 class EventName(StrEnum):
     """Names of events, or how they begin, that mean something by themselves."""
 
