@@ -97,6 +97,8 @@ def load(paths: tuple[Path, ...], output: Path, **options: Any) -> None:
         print_status(f"skipped: already loaded: {path}")
     for other in loaded.others:
         print_status(f"skipped: {other}")
+    for note in loaded.notes:
+        print_status(note)
     with Database(loaded.database) as trace:
         print_summary(trace)
         print_disjoint_recordings(trace)

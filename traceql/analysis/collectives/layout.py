@@ -66,6 +66,7 @@ class Layout:
         shared: what the ranks of a stage share: the tensors of the model (tensor parallelism) or
             the work (data parallelism); None if that is unknown.
         stages_known: whether the pipeline stages are known.
+        apart: whether replicas share nothing, not even experts.
     """
 
     places: Mapping[int, RankPosition]
@@ -75,6 +76,7 @@ class Layout:
     source: str
     shared: Literal["tensors", "work"] | None = "tensors"
     stages_known: bool = True
+    apart: bool = False
 
     def tp_peers(self, rank: int) -> list[int]:
         """The loaded ranks of the same stage and replica, with this one."""
@@ -83,6 +85,8 @@ class Layout:
 
     def ep_peers(self, rank: int) -> list[int]:
         """The loaded ranks of the same stage, across replicas; they share the experts."""
+        if self.apart:
+            return self.tp_peers(rank)
         return [r for r, p in self.places.items() if p.pp == self.places[rank].pp]
 
     def dp_peers(self, rank: int) -> list[int]:
@@ -106,6 +110,8 @@ class RankFacts:
         stage: the pipeline stage, from the layers that it runs; None if it is unknown.
         groups: the process groups that its file lists, with ranks of the run.
         stages: the number of pipeline stages, if the stage is known; None if the number is unknown.
+        replica: the replica that it is a rank of, where several share nothing; None elsewhere.
+        replicas: their number.
     """
 
     rank: int
@@ -114,6 +120,8 @@ class RankFacts:
     stage: int | None
     groups: Sequence[ProcessGroup]
     stages: int | None = None
+    replica: int | None = None
+    replicas: int = 1
 
 
 @dataclass(frozen=True)
@@ -255,9 +263,16 @@ def _among_experts(described: DescribedOperation, layout: Layout) -> Group:
     they share the tokens of a replica, and all ranks of the stage exchange them.
     """
     gathers = described.is_reduced and described.op in _GATHERS
-    if gathers and layout.dp and layout.dp > 1 and described.group_size in (None, layout.dp):
+    if (
+        gathers
+        and not layout.apart
+        and layout.dp
+        and layout.dp > 1
+        and described.group_size in (None, layout.dp)
+    ):
         return Group(tuple(layout.dp_peers(described.rank)), layout.dp)
-    of_stage = layout.tp * layout.dp if layout.tp and layout.dp else described.group_size
+    dp = 1 if layout.apart else layout.dp
+    of_stage = layout.tp * dp if layout.tp and dp else described.group_size
     return Group(tuple(layout.ep_peers(described.rank)), of_stage)
 
 

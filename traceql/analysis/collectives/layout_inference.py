@@ -34,6 +34,8 @@ def inferred_layout(
         operations: the evidence in the operations of the run.
         stated: the sizes that run.json states; operations and places refute them.
     """
+    if any(one.replica is not None for one in ranks):
+        return _of_replicas(ranks, operations)
     world = max((one.world_size or 0 for one in ranks), default=0)
     if ranks and all(one.rank in of_run for one in ranks):
         # of all ranks, loaded or not
@@ -49,6 +51,43 @@ def inferred_layout(
         _by_descriptions(listed, world)
         or (_by_size(ranks, size) if size else None)
         or _by_operations(ranks, world, operations, size)
+    )
+
+
+def _of_replicas(ranks: Sequence[RankFacts], operations: Operations) -> Layout:
+    """The layout of replicas that share nothing: each has the layout of a run of its own."""
+    replicas = ranks[0].replicas
+    size = max(one.world_size or 0 for one in ranks) // replicas
+    own: dict[int, list[RankFacts]] = {}
+    for one in ranks:
+        own.setdefault(one.replica or 0, []).append(_in_replica(one, size))
+    layouts = {n: inferred_layout(of, {}, operations, Sizes()) for n, of in own.items()}
+    tp, pp, dp = (_same(getattr(of, k) for of in layouts.values()) for k in ("tp", "pp", "dp"))
+    return replace(
+        next(iter(layouts.values())),
+        places={
+            rank + number * size: replace(place, dp=number * (dp or 1) + place.dp)
+            for number, of in layouts.items()
+            for rank, place in of.places.items()
+        },
+        tp=tp,
+        pp=pp,
+        dp=dp and dp * replicas,
+        stages_known=all(of.stages_known for of in layouts.values()),
+        apart=True,
+    )
+
+
+def _in_replica(one: RankFacts, size: int) -> RankFacts:
+    """The evidence for the place of a rank in its replica, which has ranks from 0."""
+    shift = (one.replica or 0) * size
+    return replace(
+        one,
+        rank=one.rank - shift,
+        world_size=size,
+        named=one.named and replace(one.named, dp=0),
+        groups=[replace(group, ranks=[r - shift for r in group.ranks]) for group in one.groups],
+        replica=None,
     )
 
 

@@ -11,10 +11,10 @@ from secrets import token_hex
 import duckdb
 import pyarrow as pa
 
+from traceql.database.loading.rank_rows import rank_checks, rank_notes, renumber
 from traceql.database.loading.ranks import Rank, Start, ranks, require_no_duplicates
 from traceql.database.loading.reading import FileRead
 from traceql.database.loading.recordings import (
-    Recording,
     loaded_recordings,
     new_recordings,
 )
@@ -22,7 +22,6 @@ from traceql.database.loading.run_directory import RunDirectory
 from traceql.database.loading.run_files import write_graph_nodes
 from traceql.database.loading.time_base import Extent, Placement, placements
 from traceql.errors import ProfileSkipped, TraceCorrupt
-from traceql.readers.dialects.registry import loaded_facts
 from traceql.readers.ncu.read import read_profile
 from traceql.readers.ncu.values import Profile
 from traceql.readers.tables import SCHEMAS
@@ -126,13 +125,16 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
 
 def add_files(
     con: duckdb.DuckDBPyConnection, files: Sequence[FileRead], runs: Mapping[Path, RunDirectory]
-) -> None:
+) -> list[str]:
     """Adds the rows of the files, with their ranks, on one time base with the rows before them.
+
+    Returns:
+        Sentences about how the ranks were found.
 
     Raises:
         RankConflict: two files claim one rank.
     """
-    placed = _placed(con, files, runs)
+    placed, notes = _placed(con, files, runs)
     base_ns = _rebase(con, placed)
     first_slices = _first_ids(con, "slice", placed)
     first_tracks = _first_ids(con, "track", placed)
@@ -148,6 +150,7 @@ def add_files(
             job.result()
     con.execute(f"SET threads = {threads}")
     con.execute(_WORLD_SIZE)
+    return notes
 
 
 def _first_ids(
@@ -161,7 +164,7 @@ def _first_ids(
 
 def _placed(
     con: duckdb.DuckDBPyConnection, files: Sequence[FileRead], runs: Mapping[Path, RunDirectory]
-) -> list[PlacedFile]:
+) -> tuple[list[PlacedFile], list[str]]:
     loaded = loaded_recordings(con)
     require_no_duplicates(
         [
@@ -169,8 +172,9 @@ def _placed(
             *(Start(str(file.path), file.facts, file.first_ts) for file in files),
         ]
     )
-    found = ranks([*loaded, *new_recordings(con, files, runs)])
-    _renumber(con, loaded, found[: len(loaded)])
+    recordings = [*loaded, *new_recordings(con, files, runs)]
+    found = ranks(recordings)
+    renumber(con, loaded, found[: len(loaded)])
     # Host processes come after the ranks.
     in_order = sorted(
         zip(files, found[len(loaded) :], strict=True),
@@ -184,33 +188,18 @@ def _placed(
                 f"{file.path}: baseTimeNanoseconds {base} makes times exceed 64 bits"
             )
         extents.append(Extent(file.first_ts, file.last_ts, base))
-    return [
+    before = [
+        (one.extent, one.shift_ns)
+        for one in loaded
+        if one.rank is not None and not one.extent.is_empty
+    ]
+    placed = [
         PlacedFile(file, rank, place, None if extent.is_empty else extent.first_ts + place.shift_ns)
         for (file, rank), extent, place in zip(
-            in_order, extents, placements(extents, _loaded_extents(con)), strict=True
+            in_order, extents, placements(extents, before), strict=True
         )
     ]
-
-
-def _loaded_extents(con: duckdb.DuckDBPyConnection) -> list[tuple[Extent, int]]:
-    """The extents of loaded ranks with events, in the time of their files, and their shifts."""
-    rows = con.execute("""
-        SELECT
-            MIN(slice.ts) - ANY_VALUE(file_offset_ns),
-            MAX(slice.ts + slice.dur) - ANY_VALUE(file_offset_ns),
-            ANY_VALUE(base_time_ns + file_offset_ns),
-            ANY_VALUE(dialect),
-            ANY_VALUE(metadata)
-        FROM trace
-        JOIN slice USING (rank)
-        GROUP BY trace.rank
-        ORDER BY trace.rank
-    """).fetchall()
-    bases = [loaded_facts(*row[3:]).base_time_ns for row in rows]
-    return [
-        (Extent(first, last, base), shift - (base or 0))
-        for (first, last, shift, *_), base in zip(rows, bases, strict=True)
-    ]
+    return placed, list(rank_notes(recordings, found))
 
 
 def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> int:
@@ -261,10 +250,8 @@ def _insert(
         *(file.size_bytes, file.reader, file.format, file.dialect, json.dumps(file.metadata)),
     ]
     con.execute(f"INSERT INTO trace VALUES ({', '.join('?' * len(row))})", row)
-    checks = [
-        _rank_check(rank, file.path),
-        (rank.rank, "clock shift", shift.shift_ns, None, None, shift.note),
-    ]
+    clock = (rank.rank, "clock shift", shift.shift_ns, None, None, shift.note)
+    checks = [*rank_checks(rank, file.path), clock]
     con.executemany("INSERT INTO load_check VALUES (?, ?, ?, ?, ?, ?)", checks)
     if rank.rank is not None:
         write_graph_nodes(con, rank.rank, file.path)
@@ -281,58 +268,6 @@ def _device_name(con: duckdb.DuckDBPyConnection, placed: PlacedFile) -> str | No
     least = "SELECT COALESCE(MIN(COALESCE(device, pid, -1)), -1)"
     sql = f"{least} FROM activity JOIN slice USING (id) WHERE rank = {rank}"
     return names.get(_number(con, sql), "").strip() or None
-
-
-def _rank_check(
-    rank: Rank, path: Path
-) -> tuple[int | None, str, int | None, int | None, None, str]:
-    """The row of load_check about the rank of a recording."""
-    if rank.rank is None:
-        note = f"no rank: {rank.source}, beside files that have some ({path.name})"
-        return None, "host process", None, None, None, note
-    source = f"rank from {rank.source}"
-    return rank.rank, "rank of world size", rank.rank, rank.world_size, None, source
-
-
-_OF_RANKS = ("slice", "instant", "counter", "flow", "track", "file_count", "load_check")
-_NEW_RANK = """
-    UPDATE {table} SET rank = renumbered.new
-    FROM renumbered
-    WHERE {table}.rank = renumbered.old
-"""
-
-
-def _renumber(
-    con: duckdb.DuckDBPyConnection, loaded: Sequence[Recording], found: Sequence[Rank]
-) -> None:
-    """Gives loaded recordings the ranks that they have beside the new ones."""
-    changed = [
-        (one, rank) for one, rank in zip(loaded, found, strict=True) if one.rank != rank.rank
-    ]
-    if changed:
-        con.execute("CREATE TEMP TABLE renumbered (old BIGINT, new BIGINT)")
-        con.executemany(
-            "INSERT INTO renumbered VALUES (?, ?)", [[one.rank, new.rank] for one, new in changed]
-        )
-        con.execute("DELETE FROM graph_node WHERE rank IN (SELECT old FROM renumbered)")
-        con.execute(
-            "DELETE FROM load_check WHERE check_name = 'rank of world size' "
-            "AND rank IN (SELECT old FROM renumbered)"
-        )
-        for table in (*_OF_RANKS, "trace"):
-            con.execute(_NEW_RANK.format(table=table))
-        con.execute("DROP TABLE renumbered")
-    for one, rank in changed:
-        con.execute("INSERT INTO load_check VALUES (?, ?, ?, ?, ?, ?)", _rank_check(rank, one.path))
-        if rank.rank is not None:
-            write_graph_nodes(con, rank.rank, one.path)
-    for rank in found:
-        if rank.rank is not None:
-            con.execute(_PLACE, [rank.world_size, rank.dp_rank, rank.rank])
-    con.execute("UPDATE trace SET world_size = NULL, device_name = NULL WHERE rank IS NULL")
-
-
-_PLACE = "UPDATE trace SET world_size = ?, dp_rank = ? WHERE rank = ?"
 
 
 # If no file states the world size, it is the number of ranks that are loaded.

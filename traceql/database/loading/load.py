@@ -76,6 +76,7 @@ class Loaded:
     added: Sequence[Path]  # files that are new in the database
     skipped: Sequence[Path]  # files that were already in it, or have the content of another one
     others: Sequence[str] = ()  # a sentence for each file that was left out, with the reason
+    notes: Sequence[str] = ()  # sentences about how the ranks were found
 
 
 def load(
@@ -164,6 +165,7 @@ def load(
         new = list(distinct.values())
         if not mix_profilers:
             _require_one_profiler(before, new)
+        notes: list[str] = []
         is_changed = bool(new or counters.new or rules or model_config or peaks)
         if is_changed or (complete and not before.is_complete):
             done("database", 0, 1)
@@ -182,7 +184,7 @@ def load(
                     write_peaks(con, [Path(path) for path in peaks])
                 config = Path(model_config) if model_config else None
                 write_model_config(con, config, [file.path for file in new], new_runs)
-                add_files(con, new, new_runs)
+                notes.extend(add_files(con, new, new_runs) if new else ())
                 add_profiles(con, counters.new)
                 add_runs(con, new_runs)
 
@@ -195,7 +197,7 @@ def load(
     added = list(dict.fromkeys(paths_of))
     skipped = [file.path for file in read if file.path not in added]
     left_out = [f"not a trace: {error}" for error in others] + [str(e) for e in counters.skipped]
-    return Loaded(Path(database), added, [*skipped, *counters.known], left_out)
+    return Loaded(Path(database), added, [*skipped, *counters.known], left_out, notes)
 
 
 def _announce_compilation(

@@ -1,12 +1,16 @@
 """The rank of each recording, by the best evidence; what has none is a host process."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from traceql.database.loading.file_names import (
+from traceql.database.loading.recordings import Recording
+from traceql.database.loading.repeated_ranks import Replica, replicas, require_one_cycle
+from traceql.errors import RankConflict
+from traceql.readers.dialects.facts import FileFacts
+from traceql.readers.file_names import (
     in_order,
     is_front_end,
     places_in_name,
@@ -14,9 +18,6 @@ from traceql.database.loading.file_names import (
     ranks_by_number,
     ranks_by_place,
 )
-from traceql.database.loading.recordings import Recording
-from traceql.errors import RankConflict
-from traceql.readers.dialects.facts import FileFacts
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Rank:
         rank: the number; None for a host process.
         source: run.json, a key of the file, its name, or an order.
         tp_rank, pp_rank, dp_rank, ep_rank: None if unknown.
+        replica: the replica that it is a rank of, where several count their ranks from 0.
     """
 
     rank: int | None
@@ -74,6 +76,7 @@ class Rank:
     pp_rank: int | None = None
     dp_rank: int | None = None
     ep_rank: int | None = None
+    replica: Replica | None = None
 
 
 HOST_PROCESS = Rank(None, None, "no evidence of a rank")
@@ -81,10 +84,15 @@ HOST_PROCESS = Rank(None, None, "no evidence of a rank")
 
 @dataclass(frozen=True)
 class Claim:
-    """A rank that a recording states, and where."""
+    """A rank that a recording states, and where.
+
+    Attributes:
+        replica: the replica that it is a rank of, where several count their ranks from 0.
+    """
 
     rank: int
     source: str
+    replica: Replica | None = None
 
 
 def ranks(recordings: Sequence[Recording]) -> list[Rank]:
@@ -98,7 +106,7 @@ def ranks(recordings: Sequence[Recording]) -> list[Rank]:
     several = {path for path, n in Counter(one.path for one in recordings).items() if n > 1}
     claims = _claims(recordings, several)
     are_hosts = _are_hosts(recordings, claims)
-    _require_distinct(recordings, claims)
+    claims = _with_replicas(recordings, claims, are_hosts)
     order, source = _in_order(
         [
             number
@@ -160,6 +168,8 @@ def _are_hosts(recordings: Sequence[Recording], claims: Sequence[Claim | None]) 
 
     Where nothing used a GPU, and none states a rank, all are ranks but the front end of an engine.
     """
+    if len(recordings) == 1:
+        return [False]
     has_ranks = any(claims) or any(one.events.use_gpu for one in recordings)
     if not has_ranks and all(is_front_end(one.path) for one in recordings):
         return [False for _ in recordings]
@@ -173,16 +183,38 @@ def _are_hosts(recordings: Sequence[Recording], claims: Sequence[Claim | None]) 
     ]
 
 
-def _require_distinct(recordings: Sequence[Recording], claims: Sequence[Claim | None]) -> None:
-    owner: dict[int, Path] = {}
-    for one, claim in zip(recordings, claims, strict=True):
-        if claim and claim.rank in owner:
-            raise RankConflict(
-                f"rank {claim.rank} is claimed by {owner[claim.rank]} and by {one.path}; "
-                "load different runs into different databases (-o)"
-            )
+def _with_replicas(
+    recordings: Sequence[Recording],
+    claims: Sequence[Claim | None],
+    are_hosts: Sequence[bool],
+) -> list[Claim | None]:
+    """The claims with ranks that are unique in the run.
+
+    Raises:
+        RankConflict: two recordings claim one rank, or are cycles of one process.
+    """
+    stated: dict[int, list[int]] = defaultdict(list)
+    for number, claim in enumerate(claims):
         if claim:
-            owner[claim.rank] = one.path
+            stated[claim.rank].append(number)
+    weak = [
+        number
+        for number, (claim, is_host) in enumerate(zip(claims, are_hosts, strict=True))
+        if not is_host and (claim is None or claim.source == NUMBER)
+    ]
+    of_rank = {rank: [recordings[n] for n in same] for rank, same in stated.items()}
+    strong: dict[int | None, Sequence[Recording]] = {}
+    strong |= {rank: same for rank, same in of_rank.items() if stated[rank][0] not in weak}
+    require_one_cycle(recordings, {**strong, None: [recordings[n] for n in weak]})
+    found = list(claims)
+    are_fixed = any(claim and claim.source == RUN_JSON for claim in claims)
+    for rank, placed in replicas(of_rank, are_fixed=are_fixed).items():
+        for one, replica in placed:
+            number = next(n for n in stated[rank] if recordings[n] is one)
+            claim = found[number]
+            assert claim is not None
+            found[number] = Claim(rank + replica.number * replica.size, claim.source, replica)
+    return found
 
 
 def _in_order(
@@ -193,10 +225,9 @@ def _in_order(
     That is the device, if each ran something on one device and no two on the same; else the name.
     """
     if len(open_) > 1 and all(recordings[n].path not in several for n in open_):
-        devices = {n: sorted(recordings[n].events.devices) for n in open_}
-        if all(map(len, devices.values())) and len({one[0] for one in devices.values()}) == sum(
-            map(len, devices.values())
-        ):
+        devices = {n: [*recordings[n].events.devices] for n in open_}
+        used = [device for own in devices.values() for device in own]
+        if all(len(own) == 1 for own in devices.values()) and len(used) == len(set(used)):
             return sorted(open_, key=devices.__getitem__), DEVICES
     return sorted(open_, key=lambda n: in_order(recordings[n].path)), ORDER
 
@@ -209,7 +240,11 @@ def _rank(one: Recording, claim: Claim) -> Rank:
     else:
         places = {f"{kind}_rank": rank for kind, rank in places_in_name(one.path).items()}
         size = None
-    return Rank(claim.rank, one.facts.world_size if size is None else size, claim.source, **places)
+    if of := claim.replica:
+        size = of.replicas * of.size
+        places |= {"dp_rank": of.number, **({"tp_rank": 0, "pp_rank": 0} if of.size == 1 else {})}
+    size = one.facts.world_size if size is None else size
+    return Rank(claim.rank, size, claim.source, **places, replica=claim.replica)
 
 
 def _with_world_size(recordings: Sequence[Recording], found: Sequence[Rank]) -> list[Rank]:

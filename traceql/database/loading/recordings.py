@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from traceql.database.loading.reading import FileRead
 from traceql.database.loading.run_directory import RankEntry, RunDirectory
+from traceql.database.loading.time_base import Extent
 from traceql.readers.dialects.facts import FileFacts
 from traceql.readers.dialects.registry import loaded_facts
 
@@ -98,21 +99,28 @@ class Recording:
     """A recording, which is of a rank or of a host process.
 
     Attributes:
-        span_ns: the first and last time of its events by its clock; None without events.
+        extent: the first and last time of its events.
         entry: what run.json states of its rank.
         world_size: the number of ranks that run.json states.
         is_loaded: whether it is in the database.
         rank: its rank there; None for a host process.
+        shift_ns: what was added to its times for the run's time, ns, if it is in the database.
     """
 
     path: Path
     facts: FileFacts
     events: Events
-    span_ns: tuple[int, int] | None = None
+    extent: Extent
     entry: RankEntry | None = None
     world_size: int | None = None
     is_loaded: bool = False
     rank: int | None = None
+    shift_ns: int = 0
+
+    @property
+    def span_ns(self) -> tuple[int, int] | None:
+        """The first and last time of its events by its clock; None without events."""
+        return None if self.extent.is_empty else self.extent.span_ns
 
 
 def new_recordings(
@@ -130,7 +138,7 @@ def new_recordings(
             file.path,
             file.facts,
             Events(con, file),
-            _span_ns(file.first_ts, file.last_ts, file.facts),
+            Extent(file.first_ts, file.last_ts, file.facts.base_time_ns),
             run.rank_of(file.path, file.facts.process) if run else None,
             run.world_size if run else None,
         )
@@ -139,7 +147,8 @@ def new_recordings(
     ]
 
 
-_LOADED = """
+RANK_CHECK = "rank of world size"  # the name in load_check
+_LOADED = f"""
     WITH extent AS (
         SELECT rank, MIN(ts) AS first_ts, MAX(ts + dur) AS last_ts FROM slice GROUP BY rank
     )
@@ -148,10 +157,11 @@ _LOADED = """
         trace.tp_rank, trace.pp_rank, trace.dp_rank, trace.ep_rank,
         COALESCE(load_check.note = 'rank from run.json', FALSE) AS is_stated,
         extent.first_ts - trace.file_offset_ns AS first_ts,
-        extent.last_ts - trace.file_offset_ns AS last_ts
+        extent.last_ts - trace.file_offset_ns AS last_ts,
+        trace.base_time_ns + trace.file_offset_ns AS shift_ns
     FROM trace
     LEFT JOIN load_check
-        ON trace.rank = load_check.rank AND load_check.check_name = 'rank of world size'
+        ON trace.rank = load_check.rank AND load_check.check_name = '{RANK_CHECK}'
     LEFT JOIN extent ON trace.rank = extent.rank
     ORDER BY trace.rank, trace.path
 """
@@ -171,20 +181,17 @@ def _loaded(
     world_size: int | None,
     *found: Any,
 ) -> Recording:
-    *places, is_stated, first_ts, last_ts = found
+    *places, is_stated, first_ts, last_ts, shift_ns = found
     facts = loaded_facts(dialect, metadata)
     entry = None
     if rank is not None and is_stated:
         tp, pp, dp, ep = places
         entry = RankEntry(rank, tp_rank=tp, pp_rank=pp, dp_rank=dp, ep_rank=ep)
-    span = None if first_ts is None else _span_ns(first_ts, last_ts, facts)
+    extent = Extent(0, -1, None)
+    if first_ts is not None:
+        extent = Extent(first_ts, last_ts, facts.base_time_ns)
     events = Events(con, -1 if rank is None else rank)
     return Recording(
-        Path(path), facts, events, span, entry, world_size if entry else None,
-        is_loaded=True, rank=rank,
+        Path(path), facts, events, extent, entry, world_size if entry else None,
+        is_loaded=True, rank=rank, shift_ns=shift_ns - (facts.base_time_ns or 0),
     )  # fmt: skip
-
-
-def _span_ns(first_ts: int, last_ts: int, facts: FileFacts) -> tuple[int, int] | None:
-    base = facts.base_time_ns or 0
-    return (base + first_ts, base + last_ts) if first_ts <= last_ts else None

@@ -41,7 +41,8 @@ _DESCRIBED = """
 """
 _FILES = "SELECT rank, dialect, metadata FROM trace WHERE rank IS NOT NULL"
 _PLACES = (
-    "SELECT rank, tp, pp, dp, tp_size, pp_size, dp_size, source FROM rank_position ORDER BY rank"
+    "SELECT rank, tp, pp, dp, tp_size, pp_size, dp_size, source, replicas_apart "
+    "FROM rank_position ORDER BY rank"
 )
 
 
@@ -72,5 +73,5 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
 def _layout(con: duckdb.DuckDBPyConnection) -> Layout:
     found = con.execute(_PLACES).fetchall()
     places = {rank: RankPosition(tp=tp, pp=pp, dp=dp) for rank, tp, pp, dp, *_ in found}
-    tp, pp, dp, source = found[0][4:] if found else (1, 1, 1, "")
-    return Layout(places, tp, pp, dp, source)
+    tp, pp, dp, source, apart = found[0][4:] if found else (1, 1, 1, "", False)
+    return Layout(places, tp, pp, dp, source, apart=apart)

@@ -3,7 +3,7 @@
 # The table layout has only what is known.
 # @kind   scratch
 # @scope  run
-# @needs  kernel, operation, rank_model, run, run_file, slice, trace
+# @needs  kernel, load_check, operation, rank_model, run, run_file, slice, trace
 # @column rank          BIGINT   Rank.
 # @column tp            BIGINT   Position among the ranks of its stage and replica that communicate, from 0.
 # @column pp            BIGINT   Pipeline stage, from 0.
@@ -13,6 +13,7 @@
 # @column dp_size       BIGINT   Number of replicas; NULL if unknown.
 # @column shared        VARCHAR  What the ranks of a stage share: tensors (tensor parallelism) or work (data parallelism); NULL if unknown.
 # @column stages_known  BOOLEAN  Whether the stages are known.
+# @column replicas_apart  BOOLEAN  Whether replicas share nothing, not even experts.
 # @column source        VARCHAR  Evidence for the position; as in layout.
 
 """Collects the evidence for the place of each rank and takes the best."""
@@ -28,9 +29,12 @@ from traceql.readers.dialects.registry import loaded_facts
 from traceql.sql.definition import declared_schema
 
 _RANKS = """
-    SELECT trace.rank, world_size, tp_rank, pp_rank, dp_rank, stage, stages, dialect, metadata
+    SELECT
+        trace.rank, world_size, tp_rank, pp_rank, dp_rank, stage, stages, dialect, metadata,
+        load_check.value, load_check.total
     FROM trace
     LEFT JOIN rank_model USING (rank)
+    LEFT JOIN load_check ON trace.rank = load_check.rank AND load_check.check_name = 'replica'
     WHERE trace.rank IS NOT NULL
     ORDER BY trace.rank
 """
@@ -82,6 +86,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
             "dp_size": layout.dp,
             "shared": layout.shared,
             "stages_known": layout.stages_known,
+            "replicas_apart": layout.apart,
             "source": layout.source,
         }
         for rank, place in sorted(layout.places.items())
@@ -99,10 +104,12 @@ def _facts(
     stages: int | None,
     dialect: str,
     metadata: str | None,
+    replica: int | None,
+    replicas: int | None,
 ) -> RankFacts:
     named = None if tp is None or pp is None or dp is None else RankPosition(tp=tp, pp=pp, dp=dp)
     groups = loaded_facts(dialect, metadata).groups_in_run(rank)
-    return RankFacts(rank, world_size, named, stage, groups, stages)
+    return RankFacts(rank, world_size, named, stage, groups, stages, replica, replicas or 1)
 
 
 def _places_of_runs(con: duckdb.DuckDBPyConnection) -> dict[int, RankPosition]:

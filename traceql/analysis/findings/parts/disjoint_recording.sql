@@ -3,8 +3,12 @@
 -- Such recordings are not ranks of one run: nothing that compares the times of ranks holds. Clocks that
 -- count from the start of a machine show it only if they are less than a minute apart; clocks of
 -- different machines have nothing to do with each other.
--- @needs  recorder
-WITH reference AS (
+-- Replicas that share nothing may begin apart.
+-- @needs  load_check, recorder
+WITH replica AS (
+    SELECT rank, value AS number FROM load_check WHERE check_name = 'replica'
+),
+reference AS (
     SELECT rank, first_ns, last_ns
     FROM recorder
     WHERE first_ns IS NOT NULL
@@ -20,7 +24,9 @@ compared AS (
         LEAST(recorder.first_ns, reference.first_ns) > 1000000000000000000 AS are_unix_times
     FROM recorder
     CROSS JOIN reference
-    WHERE recorder.rank <> reference.rank
+    LEFT JOIN replica AS own ON recorder.rank = own.rank
+    LEFT JOIN replica AS other ON reference.rank = other.rank
+    WHERE recorder.rank <> reference.rank AND own.number IS NOT DISTINCT FROM other.number
 )
 SELECT rank, reference_rank, apart_ns
 FROM compared
