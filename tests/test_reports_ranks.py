@@ -42,9 +42,7 @@ def recording(
         if device is not None:
             number = 1 + n
             events.append(traces.launch(ts=ts + 1, correlation=number))
-            events.append(
-                traces.kernel(name, ts=ts + 5, dur=10, correlation=number, device=device)
-            )
+            events.append(traces.kernel(name, ts=ts + 5, dur=10, correlation=number, device=device))
     events = [event | {"pid": pid} if event["cat"] != "kernel" else event for event in events]
     about: dict[str, Any] = {"baseTimeNanoseconds": 1_795_000_000_000_000_000}
     if job:
@@ -92,7 +90,9 @@ def test_front_end_of_the_report(tmp_path: Path) -> None:
 
 def test_replicas_of_the_report(tmp_path: Path) -> None:
     run = opened(report("replicas-without-a-common-job"), tmp_path / "run.duckdb")
-    busy = "SELECT rank, dp_rank, SUM(dur) FROM kernel JOIN trace USING (rank) GROUP BY ALL ORDER BY 1"
+    busy = (
+        "SELECT rank, dp_rank, SUM(dur) FROM kernel JOIN trace USING (rank) GROUP BY ALL ORDER BY 1"
+    )
     assert rows(run, busy) == [(0, 0, 300_000), (1, 1, 450_000)]
 
 
@@ -141,7 +141,9 @@ def test_a_host_process_is_no_rank_whatever_is_loaded_first(
         (1, "worker_1.json", 2, 9),
         (None, files[0].name, None, 3),
     ]
-    assert rows(run, "SELECT rank, value, total, ok FROM ledger WHERE check_name = 'events cpu_op'") == [
+    assert rows(
+        run, "SELECT rank, value, total, ok FROM ledger WHERE check_name = 'events cpu_op'"
+    ) == [
         (0, 3, 3, True),
         (1, 3, 3, True),
         (None, 3, 3, True),
@@ -150,7 +152,7 @@ def test_a_host_process_is_no_rank_whatever_is_loaded_first(
     facts = {row["fact"]: row["value"] for row in run.query("overview.recording").rows()}
     assert facts["ranks"] == "2 of 2 loaded"
     assert facts["host processes"] == files[0].name
-    assert "2 of 2" in repr(run) or "2 ranks" in repr(run)
+    assert "2 ranks" in repr(run)
 
 
 def test_what_is_made_of_a_run_has_its_host_processes(tmp_path: Path) -> None:
@@ -234,7 +236,7 @@ def test_a_program_without_gpus_has_ranks(
         ([f"1-TP-{n % 2}-PP-{n // 2}.trace.json.gz" for n in range(4)], [0, 1, 2, 3]),
         ([f"1-TP-{n % 2}-DP-{n // 2}.trace.json.gz" for n in range(4)], [0, 1, 2, 3]),
         # All three, in the order of SGLang and vLLM; in other names their order is unknown.
-        ([f"1-TP-{n % 2}-DP-{n // 4}-PP-{n // 2 % 2}.trace.json.gz" for n in range(8)], list(range(8))),
+        ([f"1-TP-{n % 2}-DP-{n // 4}-PP-{n // 2 % 2}.trace.json" for n in range(8)], [*range(8)]),
         ([f"dp{n // 4}_pp{n // 2 % 2}_tp{n % 2}.json" for n in range(8)], list(range(8))),
         ([f"pp{n // 4}_dp{n // 2 % 2}_tp{n % 2}.json" for n in range(8)], None),
         # Not all places: sizes are unknown.
@@ -322,12 +324,14 @@ def test_replicas_have_ranks_that_are_unique_in_the_run(tmp_path: Path) -> None:
     loaded = traceql.load(files, tmp_path / "run.duckdb")
     (note,) = loaded.notes
     assert note.startswith("3 replicas, each of which counts its ranks from 0: rank 0 = rank0.12")
-    counts = "SELECT rank, dp_rank, world_size, COUNT(*) FROM kernel JOIN trace USING (rank) GROUP BY ALL ORDER BY 1"
+    counts = """
+        SELECT rank, dp_rank, world_size, COUNT(*)
+        FROM kernel JOIN trace USING (rank) GROUP BY ALL ORDER BY 1
+    """
+    checks = "SELECT rank, value, total FROM ledger WHERE check_name = 'replica' ORDER BY 1"
     with traceql.open(loaded.database) as run:
         assert rows(run, counts) == [(0, 0, 3, 5), (1, 1, 3, 4), (2, 2, 3, 6)]
-        assert rows(run, "SELECT rank, value, total FROM ledger WHERE check_name = 'replica' ORDER BY 1") == [
-            (n, n, 3) for n in range(3)
-        ]  # fmt: skip
+        assert rows(run, checks) == [(n, n, 3) for n in range(3)]
     for file in files:  # one by one
         one = opened(file, tmp_path / "again.duckdb")
     assert rows(one, counts) == [(0, 0, 3, 5), (1, 1, 3, 4), (2, 2, 3, 6)]
@@ -390,8 +394,10 @@ def test_recordings_that_contradict_each_other_are_of_different_runs(
     with pytest.raises(RankConflict) as stop:
         traceql.load(files, tmp_path / "run.duckdb")
     message = str(stop.value)
-    assert why in message and all(str(file) in message for file in files)
-    assert "-o other.duckdb" in message and "\n" not in message
+    assert why in message
+    assert all(str(file) in message for file in files)
+    assert "-o other.duckdb" in message
+    assert "\n" not in message
     assert not (tmp_path / "run.duckdb").exists()
 
 

@@ -13,6 +13,7 @@ from traceql.readers.file_names import in_order, places_in_name, process_in_name
 
 # The parts of a run that are recorded together begin at most so far apart.
 _TOGETHER_S = 10
+_TWO_RUNS = "run.json states each rank once, so they are of different runs"
 
 Process = tuple[str, int]  # the host, empty if it is unknown, and the process
 
@@ -136,7 +137,7 @@ def replicas(
     """
     for rank, same in stated.items():
         for one, other in pairwise(same):
-            why = "run.json states each rank once, so they are of different runs" if are_fixed else _contradiction(one, other)
+            why = _TWO_RUNS if are_fixed else _contradiction(one, other)
             if why:
                 raise _conflict(rank, one, other, why)
     repeated = {rank: same for rank, same in stated.items() if len(same) > 1}
