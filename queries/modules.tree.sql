@@ -1,8 +1,10 @@
 -- One row per module path: GPU time launched by the module, with and without inner modules.
 --
 -- Use it to read GPU time along the structure of the model's code. It needs a trace with Python
--- stacks or annotated layers. Kernels of graph replays belong to no module.
+-- stacks or annotated layers. Kernels of graph replays belong to no module. Modules of one class at one
+-- place are one row, also those of all layers; --layer shows one of them.
 -- @param  rank         BIGINT = NULL  Only this rank; all ranks by default.
+-- @param  layer        BIGINT = NULL  Only modules in this layer; all by default.
 -- @column path         VARCHAR  Class names from the outermost module inwards, separated by slashes.
 -- @column calls        BIGINT   Number of calls.
 -- @column self_ns      BIGINT   Self time: GPU time launched by the module itself and not by an inner module, ns.
@@ -41,6 +43,8 @@ SELECT
 FROM module
 LEFT JOIN own USING (id)
 LEFT JOIN inclusive ON module.id = inclusive.id
-WHERE $rank::BIGINT IS NULL OR module.rank = $rank::BIGINT
+WHERE
+    ($rank::BIGINT IS NULL OR module.rank = $rank::BIGINT)
+    AND ($layer::BIGINT IS NULL OR module.layer = $layer::BIGINT)
 GROUP BY module.path
 ORDER BY module.path

@@ -114,7 +114,7 @@ def test_activities_of_any_device_give_the_same_tables(tmp_path: Path) -> None:
     events = []
     for ts in range(0, 60, 10):
         events.append(traces.kernel(ts=ts, dur=5, cat="my_op", correlation=ts, device=1))
-        events.append(traces.kernel(ts=ts, dur=5, cat=None if ts else "odd", device=2, stream=ts))
+        events.append(traces.kernel(ts=ts, dur=5, cat=f"odd_{ts}", device=2, stream=ts))
         del events[-1]["args"]["device"]
     label = {"ph": "M", "name": "process_labels", "pid": 1, "args": {"labels": "TPU 1"}}
     got = require_equal(traces.write(tmp_path / "trace.json", *events, label))

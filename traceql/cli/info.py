@@ -202,7 +202,7 @@ _MODELS = """
     FROM rank_model
     ORDER BY rank
 """
-# Ranks without layers, by the reason.
+# Ranks without layers, by what is missing.
 _WITHOUT_LAYERS = """
     WITH kernels AS (
         SELECT
@@ -211,18 +211,27 @@ _WITHOUT_LAYERS = """
         FROM kernel
         LEFT JOIN symbol ON kernel.symbol = symbol.letter
         GROUP BY kernel.rank
-    )
+        HAVING COUNT(kernel.layer) = 0
+    ),
+    modules AS (SELECT rank, COUNT(layer) AS in_layers FROM module GROUP BY rank)
     SELECT
-        string_agg(rank, ' ' ORDER BY rank) AS ranks,
+        string_agg(kernels.rank, ' ' ORDER BY kernels.rank) AS ranks,
         CASE
-            WHEN has_anchor
+            WHEN kernels.has_anchor
                 THEN 'no forward pass is complete, or not every layer writes a KV cache or a state'
             ELSE 'no kernel writes a KV cache or a state'
+        END
+        || CASE
+            WHEN modules.rank IS NULL
+                THEN ', and the trace has neither stacks nor ranges that name modules'
+            WHEN modules.in_layers = 0
+                THEN ', and no module with modules inside has several instances in a row'
+            ELSE ', and the calls of its layers launched no kernel'
         END AS reason
     FROM kernels
-    ANTI JOIN rank_model USING (rank)
+    LEFT JOIN modules USING (rank)
     GROUP BY reason
-    ORDER BY MIN(rank)
+    ORDER BY MIN(kernels.rank)
 """
 _MAX_VIOLATIONS = 5  # printed of each check
 _DEMO_QUERIES: tuple[tuple[str, str, dict[str, int | str]], ...] = (

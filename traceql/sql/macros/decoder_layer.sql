@@ -4,5 +4,5 @@
 -- @needs  is_of_other_model
 CREATE OR REPLACE MACRO decoder_layer(path) AS CASE
     WHEN NOT is_of_other_model(path)
-        THEN TRY_CAST(regexp_extract(path, '(?:^|[./])(?:layers|h|blocks)[./](\d+)(?:[./]|$)', 1) AS BIGINT)
+        THEN TRY_CAST(regexp_extract(path, '(?:^|[./])(?:layers?|h|blocks?)[./](\d+)(?:[./]|$)', 1) AS BIGINT)
 END

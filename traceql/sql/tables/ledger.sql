@@ -226,10 +226,14 @@ entry AS (
     LEFT JOIN model_config ON TRUE
     UNION ALL
     SELECT
-        64, gpu.rank, 'layers of the model', NULL, model_config.layers, FALSE,
-        'no model was recognized; layers in the model configuration (' || model_config.model_type || ')'
+        64, gpu.rank, 'layers of the model', named.layers, model_config.layers,
+        COALESCE(named.layers = model_config.layers, FALSE),
+        CASE WHEN named.layers IS NULL THEN 'no model was recognized' ELSE 'layers that modules name' END
+        || '; layers in the model configuration (' || model_config.model_type || ')'
     FROM gpu
     CROSS JOIN model_config
+    LEFT JOIN (SELECT rank, COUNT(DISTINCT layer) AS layers FROM kernel WHERE layer IS NOT NULL GROUP BY rank) AS named
+        ON gpu.rank = named.rank
     WHERE gpu.rank NOT IN (SELECT rank FROM rank_model)
     UNION ALL
     SELECT

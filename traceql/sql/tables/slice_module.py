@@ -53,7 +53,7 @@ _CALLS = """
         (kind = 'frame' AND name LIKE 'nn.Module: %')
         OR (
             kind = 'annotation'
-            AND regexp_matches(name, '^module: |^\\{''Module'': |(^|\\.)layers\\.\\d+(\\.|$)')
+            AND regexp_matches(name, '^module: |^\\{''Module'': |(^|\\.)(layers?|h|blocks?)\\.\\d+(\\.|$)')
             AND NOT regexp_matches(name, '^\\{''Module'': .*''Outputs'': ')
         )
 """
