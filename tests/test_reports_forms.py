@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import pickle
 import random
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,18 @@ import traces
 from databases import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rocpd_like import CALL, Record, Recorded
+from rocprof_pftrace import write_pftrace
 
 import traceql
-from traceql.errors import TraceCorrupt
+from traceql.errors import NotATrace, TraceCorrupt
+from traceql.readers import registry
 from traceql.readers.formats.kineto import kineto_json, unescaped
 from traceql.readers.formats.kineto.read import read_kineto
 from traceql.readers.formats.kineto.streaming.read import stream_kineto
+from traceql.readers.formats.perfetto.recognition import begins_like_a_trace
 from traceql.readers.tables import TraceTables
+from traceql.util.protobuf_wire import DELIMITED, FIXED32, VARINT, tag, varint
 
 REPORTS = ROOT.parent / "shared" / "reports"
 Event = dict[str, Any]
@@ -430,3 +436,124 @@ def test_what_ends_elsewhere_is_truncated(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(TraceCorrupt, match="truncated or damaged JSON"):
         both_ways(path)
+
+
+# --- native traces by other names ----------------------------------------------------------------
+
+
+def test_a_native_trace_of_a_report_by_its_name(tmp_path: Path) -> None:
+    path = report("native-trace-by-name", "perfetto-trace-1234.proto")
+    for given_path in (path, path.parent):
+        run = loaded(given_path, tmp_path)
+        assert rows(run, "SELECT COUNT(*), SUM(dur), MAX(ts + dur) - MIN(ts) FROM kernel") == [
+            (40, 600_000, 795_000)
+        ]
+
+
+def native(folder: Path) -> bytes:
+    """A small native trace."""
+    process = Recorded(1, (Record(CALL, "hipLaunchKernel", 1000, 2000, tid=1, correlation=1),))
+    return write_pftrace(folder / "written" / "x.pftrace", process).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["t.proto", "trace", "run.perfetto", "a.bin", "b.trace.1", "c.pb", "d.proto.gz", "x.json"],
+)
+def test_a_native_trace_has_any_name(name: str, tmp_path: Path) -> None:
+    text = native(tmp_path)
+    path = tmp_path / "folder" / name
+    path.parent.mkdir()
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    (tmp_path / "folder" / "notes").write_text("\n\nnotes about this trace")
+    assert rows(loaded(path, tmp_path), "SELECT COUNT(*) FROM slice") == [(1,)]
+    (tmp_path / "run.duckdb").unlink()
+    assert rows(loaded(path.parent, tmp_path), "SELECT COUNT(*) FROM slice") == [(1,)]
+
+
+def message(*fields: bytes) -> bytes:
+    """A protobuf message in field 1 of another."""
+    content = b"".join(fields)
+    return tag(1, DELIMITED) + varint(len(content)) + content
+
+
+def field(number: int, content: bytes) -> bytes:
+    return tag(number, DELIMITED) + varint(len(content)) + content
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n",
+        b"\nimport os\nprint(os.name)\n",
+        b'syntax = "proto3";\n',
+        bytes(4096),
+        message(field(1, b"x"), field(2, b"Placeholder")) * 3,  # TensorFlow's graph
+        message(tag(1, VARINT) + b"\1", field(2, b"/host:CPU")),  # its profile
+        message(field(1, "▁the".encode()), tag(2, FIXED32) + bytes(4)) * 9,  # a tokenizer
+        message(field(1, b"foo.proto"), field(2, b"package")),  # descriptors of messages
+    ],
+)
+def test_other_files_are_no_native_traces(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.pb"
+    path.write_bytes(content)
+    assert not begins_like_a_trace(path)
+    with pytest.raises(traceql.TraceqlError, match="no traces in this folder"):
+        traceql.load(tmp_path, tmp_path / "run.duckdb")
+
+
+def test_the_database_of_a_recording_comes_before_its_native_trace(tmp_path: Path) -> None:
+    (tmp_path / "perfetto-trace-7.proto").write_bytes(native(tmp_path))
+    assert not registry.is_superseded(tmp_path / "perfetto-trace-7.proto")
+    (tmp_path / "rocpd-7.db").touch()
+    assert registry.is_superseded(tmp_path / "perfetto-trace-7.proto")
+
+
+# --- files that are no traces --------------------------------------------------------------------
+
+NO_TRACES: dict[str, tuple[bytes, str]] = {
+    "timeline.json": (b"[[1000, 2000], [[0, 10], [0, 20]]]", "memory timeline of PyTorch"),
+    "empty.json": (b"[[], []]", "memory timeline of PyTorch"),
+    "raw.json": (b"[[-1, 1, 4096, 0], [120, 2, 4096, 0]]", "memory timeline of PyTorch"),
+    "page.html": (b"<html><head><title>GPU Memory Timeline HTML</title>", "memory timeline"),
+    "snapshot.json": (b'{"segments": [], "device_traces": [[]]}', "snapshot of PyTorch's GPU"),
+    "snapshot.pickle": (pickle.dumps({"segments": [], "device_traces": []}), "snapshot of PyTorch"),
+    "x.pickle": (pickle.dumps([1]), "pickle of Python"),
+    "et.json": (b'{"schema": "1.1.1-chakra.0.0.4", "nodes": []}', "ExecutionTraceObserver"),
+    "netlog.json": (b'{"constants": {}, "events": []}', "network log of Chrome"),
+    "a.har": (b'{"log": {"version": "1.2", "entries": []}}', "HAR"),
+    "events.out.tfevents.1": (
+        (24).to_bytes(8, "little") + bytes(4) + b"\x09" + bytes(8) + b"\x1a\x0dbrain.Event:2",
+        "TensorBoard",
+    ),
+    "model.safetensors": ((64).to_bytes(8, "little") + b'{"__metadata__":{}}', "weights"),
+    "old.qdrep": (bytes(range(1, 99)), "nsys export"),
+    "stacks.txt": (b"train.py(3): f;linear.py(9): g 120\n", "export_stacks"),
+    "tree.hatchet": (b'[{"children": [], "frame": {"name": "x"}, "metrics": {}}]', "Proton"),
+    "p.xplane.pb": (message(field(2, b"/device:GPU:0")), "XPlane"),
+}
+
+
+@pytest.mark.parametrize("name", NO_TRACES)
+def test_a_file_that_is_no_trace_is_called_by_its_name(name: str, tmp_path: Path) -> None:
+    content, words = NO_TRACES[name]
+    path = tmp_path / name
+    path.write_bytes(content)
+    for read in (traceql.load, lambda *of: traceql.load(*of, reader="stream")):
+        with pytest.raises(NotATrace, match=words) as raised:
+            read(path, tmp_path / "run.duckdb")
+        assert "\n" not in str(raised.value)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_memory_timeline_of_a_report(tmp_path: Path) -> None:
+    path = report("not-a-trace", "memory-timeline.json")
+    with pytest.raises(NotATrace, match=r"memory timeline of PyTorch .*export_chrome_trace"):
+        traceql.load(path, tmp_path / "run.duckdb")
+
+
+def test_a_memory_timeline_beside_a_trace_is_skipped(tmp_path: Path) -> None:
+    traces.write(tmp_path / "a" / "rank0.json", traces.kernel(ts=1, dur=2))
+    (tmp_path / "a" / "memory.json").write_bytes(NO_TRACES["timeline.json"][0])
+    assert rows(loaded(tmp_path / "a", tmp_path), "SELECT COUNT(*) FROM trace") == [(1,)]

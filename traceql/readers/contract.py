@@ -83,6 +83,8 @@ class Reader:
             feed.
         is_superseded: whether a file of a folder is left out, because another file beside it was
             made from it.
+        is_trace_of_another_name: whether a file of a folder is a trace though its name does not end
+            with one of `suffixes`.
         traces_of_folder: the traces of a folder that is laid out as the profiler writes it,
             wherever in it they are; empty for any other folder.
         files: the files that are read for a recording, whose sizes say how much that is; none if
@@ -107,6 +109,7 @@ class Reader:
     runs_engine: bool = True
     opens_in_perfetto: bool = True
     is_superseded: Callable[[Path], bool] = lambda _path: False
+    is_trace_of_another_name: Callable[[Path], bool] = lambda _path: False
     traces_of_folder: Callable[[Path], Sequence[Path]] = lambda _folder: ()
     files: Callable[[Path], Sequence[Path]] = lambda path: [path]
     whole: Callable[[Path], Path] = lambda path: path

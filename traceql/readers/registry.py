@@ -72,6 +72,11 @@ def is_superseded(path: Path) -> bool:
     return any(reader.is_superseded(path) for reader in readers())
 
 
+def is_trace_of_another_name(path: Path) -> bool:
+    """Whether a file of a folder is a trace though its name does not end like one."""
+    return any(reader.is_trace_of_another_name(path) for reader in readers())
+
+
 def whole(path: Path) -> Path:
     """The file that stands for the recording that a file is part of."""
     return reader_of(path).whole(path)

@@ -5,7 +5,13 @@ from pathlib import Path
 
 from traceql.errors import TraceNotFound
 from traceql.readers.ncu import csv_text as ncu
-from traceql.readers.registry import is_superseded, suffixes, traces_of_folder, whole
+from traceql.readers.registry import (
+    is_superseded,
+    is_trace_of_another_name,
+    suffixes,
+    traces_of_folder,
+    whole,
+)
 from traceql.util.files import is_database, path_text
 
 RUN = "run.json"  # a folder with this file is a run directory, which has its traces in `traces`
@@ -135,7 +141,8 @@ def _files_in_places(folder: Path, ends: tuple[str, ...]) -> list[Path]:
         files = [
             file
             for file in (sorted(place.iterdir()) if place.is_dir() else ())
-            if file.is_file() and file.name.endswith(ends) and file.name not in NAMES
+            if file.is_file() and file.name not in NAMES
+            if file.name.endswith(ends) or is_trace_of_another_name(file)
             if not is_database(file)
         ]
         if files:

@@ -15,6 +15,11 @@ import msgspec
 
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.readers.contract import unpacked_bytes
+from traceql.readers.formats.kineto.other_files import (
+    kind_of_bytes,
+    kind_of_list,
+    kind_of_object,
+)
 from traceql.readers.formats.kineto.scanner import Scanned, Scanner, new_scanner
 from traceql.readers.unpacked import pieces
 
@@ -198,6 +203,8 @@ class KinetoJson:
         if not first:
             raise TraceCorrupt("empty file; was the process killed before it was written?")
         if first not in b"{[":
+            if kind := kind_of_bytes(text, self._path.name):
+                raise NotATrace(kind)
             raise TraceCorrupt(
                 "not a trace (neither JSON, nor a native Perfetto trace, nor a CSV file of a "
                 "profiler)"
@@ -208,14 +215,20 @@ class KinetoJson:
             text, lambda t: (_TRACE.decode(t), _metadata(t)), self.repairs
         )
         if trace.trace_events is None:
-            raise NotATrace('JSON without "traceEvents"; is it a profiler trace?')
+            kind = kind_of_object(self.metadata)
+            raise NotATrace(kind or 'JSON without "traceEvents"; is it a profiler trace?')
         return trace.trace_events
 
     def _end_of_array(self, text: bytes) -> list[Event]:
         """Parses the last events of the array form, which need not be closed."""
         try:
-            return parsed(text, _EVENTS.decode, self.repairs)
+            found = parsed(text, _EVENTS.decode, self.repairs)
+            if found and not any(event.ph for event in found) and (kind := kind_of_list(text)):
+                raise NotATrace(kind)
+            return found
         except msgspec.ValidationError:
+            if kind := kind_of_list(text):
+                raise NotATrace(kind) from None
             raise
         except msgspec.DecodeError as error:
             events = text.rstrip().removesuffix(b",").rstrip()

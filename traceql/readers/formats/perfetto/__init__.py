@@ -5,6 +5,11 @@ from typing import TYPE_CHECKING
 
 from traceql.readers.contract import Reader
 from traceql.readers.first_bytes import begins_like_json
+from traceql.readers.formats.perfetto.recognition import (
+    begins_like_a_trace,
+    is_superseded,
+    is_trace_of_another_name,
+)
 
 if TYPE_CHECKING:
     from traceql.readers.tables import TraceTables
@@ -13,8 +18,9 @@ _SUFFIXES = (".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz")
 
 
 def _recognises(path: Path) -> bool:
-    """By the file's name, unless its content is JSON."""
-    return path.name.endswith(_SUFFIXES) and not begins_like_json(path)
+    """By the file's name, unless its content is JSON, or by its content."""
+    named = path.name.endswith(_SUFFIXES)
+    return not begins_like_json(path) if named else begins_like_a_trace(path)
 
 
 def _read(path: Path, *, trace_processor: Path | None) -> "TraceTables":
@@ -30,4 +36,6 @@ READER = Reader(
     dialect="pytorch",
     recognises=_recognises,
     read=_read,
+    is_superseded=is_superseded,
+    is_trace_of_another_name=is_trace_of_another_name,
 )
