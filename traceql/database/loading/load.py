@@ -22,6 +22,7 @@ from traceql.database.loading.draft import (
     require_no_log,
     workspace,
 )
+from traceql.database.loading.graph_captures import require_a_run, without_captures
 from traceql.database.loading.inputs import write_model_config, write_peaks
 from traceql.database.loading.insertion import add_files, add_profiles, create_tables, read_profiles
 from traceql.database.loading.reading import FileRead, prefetched_recordings, read_files
@@ -158,6 +159,8 @@ def load(
             done=lambda count: done("files", count, len(files)),
             meanwhile=_prepare,
         )
+        read, captures = without_captures(read)
+        require_a_run(read, captures, has_database=bool(before.files))
         distinct: dict[tuple[str, int], FileRead] = {}
         for file in read:
             if file.folder:
@@ -196,7 +199,10 @@ def load(
     paths_of = [*(file.path for file in new), *(profile.path for profile in counters.new)]
     added = list(dict.fromkeys(paths_of))
     skipped = [file.path for file in read if file.path not in added]
-    left_out = [f"not a trace: {error}" for error in others] + [str(e) for e in counters.skipped]
+    left_out = [
+        *(f"not a trace: {error}" for error in others),
+        *map(str, [*captures, *counters.skipped]),
+    ]
     return Loaded(Path(database), added, [*skipped, *counters.known], left_out, notes)
 
 

@@ -1,0 +1,92 @@
+"""Recordings of the capture of CUDA or HIP graphs, which are not of a run.
+
+vLLM (`capture_torch_profiler`) and SGLang (`--enable-profile-cuda-graph`) record the capture of
+each graph and write the files into a folder `capture_traces`. What is launched during a capture
+does not run: such a file has launch calls, operators and stacks, but no kernels of a model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceql.database.loading.reading import FileRead
+from traceql.errors import TraceqlError
+
+_FOLDER = "capture_traces"
+_BEGIN = "StreamBeginCapture"
+# An annotation of vLLM (vllm/profiler/graph_capture.py) names the number of tokens and the mode.
+_CAPTURE = """
+    WITH border AS (
+        SELECT tid, ts, name LIKE '%BeginCapture%' AS begins
+        FROM events
+        WHERE regexp_matches(name, 'Stream(Begin|End)Capture')
+    )
+    SELECT
+        COUNT(*) FILTER (border.begins AND regexp_matches(event.name, $launch)) AS captured,
+        COALESCE(BOOL_OR(event.name LIKE '%GraphLaunch%'), FALSE) AS has_replays,
+        COALESCE(BOOL_OR(regexp_matches(event.name, '^capture_\\d+_')), FALSE) AS is_named
+    FROM events AS event
+    ASOF LEFT JOIN border ON event.tid = border.tid AND event.ts >= border.ts
+"""
+_LAUNCH = "LaunchKernel|LaunchCooperativeKernel|(Memcpy|Memset).*Async"
+_FEW = 1 / 2  # of what was captured ran outside of captures, such as preparations
+
+
+@dataclass(frozen=True)
+class GraphCapture:
+    """A recording of graph captures.
+
+    Attributes:
+        captured: the number of launch calls in captures.
+        activities: the number of GPU activities, which ran outside of captures.
+    """
+
+    file: FileRead
+    captured: int
+    activities: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.file.path} records the capture of CUDA graphs ({self.captured:,} launch calls "
+            f"in captures, {self.activities:,} GPU activities), not a run"
+        )
+
+
+def without_captures(files: Sequence[FileRead]) -> tuple[list[FileRead], list[GraphCapture]]:
+    """The recordings of runs, and those of graph captures."""
+    found = {number: _capture(file) for number, file in enumerate(files) if file.folder}
+    runs = [file for number, file in enumerate(files) if not found.get(number)]
+    return runs, [capture for capture in found.values() if capture]
+
+
+def require_a_run(
+    runs: Sequence[FileRead], captures: Sequence[GraphCapture], *, has_database: bool
+) -> None:
+    """Raises TraceqlError if there are recordings of captures, but none of a run."""
+    if captures and not runs and not has_database:
+        raise TraceqlError(f"{captures[0]}; load the traces of the run that replayed the graphs")
+
+
+def _capture(file: FileRead) -> GraphCapture | None:
+    """What a file is if it is a recording of captures."""
+    parts = [part for _, part in file.parts("slice")]
+    if not any(_has_captures(part) for part in parts):
+        return None
+    events = pa.concat_tables(part.select(["name", "ts", "tid"]) for part in parts)
+    with duckdb.connect() as con:
+        con.register("events", events)
+        row = con.execute(_CAPTURE, {"launch": _LAUNCH}).fetchall()[0]
+    captured, has_replays, is_named = row
+    activities = file.rows("activity")
+    is_capture = activities < captured * _FEW or is_named or file.path.parent.name == _FOLDER
+    if not captured or has_replays or not is_capture:
+        return None
+    return GraphCapture(file, captured, activities)
+
+
+def _has_captures(part: pa.Table) -> bool:
+    names = part["name"].chunks
+    return any(pc.any(pc.match_substring(one.dictionary, _BEGIN)).as_py() for one in names)
