@@ -15,7 +15,7 @@
 -- @chart  bar x=host_ns y=layer color=rank
 -- @title  Host time of each layer
 WITH outermost AS (
-    SELECT module.rank, module.layer, slice.dur
+    SELECT module.rank, module.layer, GREATEST(slice.dur, 0) AS dur
     FROM module
     INNER JOIN slice USING (id)
     LEFT JOIN module AS caller ON module.parent_id = caller.id

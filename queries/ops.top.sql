@@ -1,11 +1,11 @@
--- One row per CPU operator name, by the GPU time that the operator launched itself, without waiting.
+-- One row per CPU operator name, by the GPU time that the operator launched itself, without waiting, and then by host time.
 --
 -- Use it to see which PyTorch operators are behind the GPU time. An operator launched a kernel
 -- itself if no operator inside it did (same "External id"). total_gpu_ns counts, for each call,
 -- everything launched on its thread while it ran; if an operator calls one of the same name, both
 -- count. What was launched outside any operator is in rows named after the call that launched it,
 -- in parentheses: (cudaGraphLaunch) is what CUDA graphs replayed. Waiting for a late rank is a column
--- of its own.
+-- of its own. In a trace without GPU activity, the order is that of host_ns.
 -- @param  limit         INTEGER = 20    Maximum number of rows.
 -- @param  rank          BIGINT  = NULL  Only this rank; all ranks by default.
 -- @column name          VARCHAR  Operator; the call in parentheses for GPU activities that no operator launched.
@@ -34,7 +34,9 @@ op_name AS MATERIALIZED (
 ),
 op AS MATERIALIZED (
     SELECT
-        operator.rank, operator.tid, operator.ts, operator.dur, operator.external_id,
+        operator.rank, operator.tid, operator.ts,
+        GREATEST(operator.dur, 0) AS dur,  -- files may have negative durations
+        operator.external_id,
         op_name.name_id
     FROM operator
     INNER JOIN op_name ON operator.name IS NOT DISTINCT FROM op_name.name
@@ -125,5 +127,5 @@ SELECT
     CAST(COALESCE(inclusive.host_ns, 0) AS BIGINT) AS host_ns
 FROM own
 FULL JOIN inclusive ON own.name = inclusive.name
-ORDER BY work_ns DESC, total_gpu_ns DESC, name
+ORDER BY work_ns DESC, total_gpu_ns DESC, host_ns DESC, name
 LIMIT $limit::INTEGER

@@ -175,3 +175,49 @@ def test_a_call_of_the_host_that_names_a_stream_is_no_activity(tmp_path: Path) -
     run = opened(tmp_path, HOST, call, traces.kernel(ts=10, dur=5, correlation=1))
     assert rows(run, "SELECT name FROM kernel") == [("nvjet_sm90_gemm",)]
     assert rows(run, "SELECT name FROM launch") == [("call",)]
+
+
+def test_operators_of_a_trace_without_a_gpu_are_in_the_order_of_host_time(tmp_path: Path) -> None:
+    times = {"aten::add": 5, "aten::mm": 50, "aten::relu": 20}
+    events = [
+        traces.host(name, ts=100 * place, dur=dur)
+        for place, (name, dur) in enumerate(times.items())
+    ]
+    listed = opened(tmp_path, *events).query("ops.top").rows()
+    assert [(row["name"], row["host_ns"]) for row in listed] == [
+        ("aten::mm", 50_000), ("aten::relu", 20_000), ("aten::add", 5_000),
+    ]  # fmt: skip
+
+
+def test_negative_durations_make_no_percentage_negative(tmp_path: Path) -> None:
+    about = {"device": 0, "stream": 7, "External id": 1}
+    run = opened(
+        tmp_path,
+        traces.host("aten::mm", ts=0, dur=-5, **{"External id": 1}),
+        traces.host("aten::add", ts=1, dur=5, **{"External id": 2}),
+        traces.kernel("gemm", ts=0, dur=-20, **about),
+        traces.kernel("nvjet_gemm", ts=5, dur=10),
+        traces.all_reduce(ts=20, dur=10, ranks=[0, 1]),
+        traces.all_reduce(ts=40, dur=-5, ranks=[0, 1]),
+    )
+    shares = {
+        name: [row[column] for row in run.query(name).rows()]
+        for name, column in {
+            "kernels.top": "share_pct", "kernels.by_category": "share_pct", "ops.top": "share_pct",
+            "comm.summary": "step_pct", "comm.exposed": "exposed_pct",
+        }.items()
+    }  # fmt: skip
+    assert all(0 <= share <= 100 for listed in shares.values() for share in listed if share)
+    assert sorted(shares["kernels.by_category"]) == [50, 50]
+    assert shares["comm.exposed"] == [100]
+    assert "negative durations" in failed(run)
+
+
+@pytest.mark.parametrize(("name", "shown"), [("", None), ("  ", None), ("MI300X", "MI300X")])
+def test_a_device_without_a_name_has_none(name: str, shown: str | None, tmp_path: Path) -> None:
+    devices = [{"id": 0, "name": name}]
+    path = traces.write(tmp_path / "t.json", traces.kernel(ts=0, dur=5), deviceProperties=devices)
+    run = traceql.open(traceql.load(path, tmp_path / "run.duckdb").database)
+    assert rows(run, "SELECT device_name FROM trace") == [(shown,)]
+    listed = [row["value"] for row in run.query("overview.recording") if row["fact"] == "devices"]
+    assert listed == ([f"1 × {name}"] if shown else [])

@@ -9,7 +9,7 @@
 -- @column device     BIGINT     Number of the device on its machine; -1 if the file has none.
 -- @column stream     BIGINT     Number of the stream; -1 if the file has none.
 -- @column ts         BIGINT     Start on the GPU, ns since the run's first event.
--- @column dur        BIGINT     Duration on the GPU, ns.
+-- @column dur        BIGINT     Duration on the GPU, ns; 0 where the file has a negative one.
 -- @column name       VARCHAR    Name as in the file.
 -- @column kind       VARCHAR    kernel, memcpy or memset.
 -- @column category   VARCHAR    What it is: gemm, attention, kv_cache, norm, rope, activation, moe, collective, elementwise, sampling, input_prep, memcpy, memset, graph (the replay of a CUDA graph whose kernels were not recorded), or other if no rule matches (see kernel_class).
@@ -33,7 +33,7 @@ gpu_slice AS (
         slice.id, slice.rank,
         COALESCE(activity.device, slice.pid, -1) AS device,
         COALESCE(activity.stream, slice.tid, -1) AS stream,
-        slice.ts, slice.dur, slice.name, slice.correlation,
+        slice.ts, GREATEST(slice.dur, 0) AS dur, slice.name, slice.correlation,
         COALESCE(event_kind.kind, 'kernel') AS kind,  -- of JAX, without a category
         activity.bytes,
         activity.grid, activity.block
