@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.readers.arguments import Arguments, Texts, decoded
+from traceql.readers.device_activities import may_be_activity
 from traceql.readers.dialects.pytorch.vocabulary import GPU_CATEGORIES
 from traceql.readers.dialects.rocprof.vocabulary import (
     CATEGORIES,
@@ -32,7 +33,7 @@ class TraceDialect:
     """The vocabulary of a trace."""
 
     name: str | None  # a package of traceql.readers.dialects; None for that of the reader
-    on_gpu: frozenset[str]  # categories of GPU activities, in lower case
+    may_be_activity: Callable[[Any], bool]  # whether events of a category are GPU activities
     arguments: Callable[[Sequence[bytes]], list[Arguments]]  # decodes the JSON of events
     names: Mapping[str, str] = field(default_factory=dict)
     remarks: Callable[[pa.Table, pa.Table], Iterable[Remark]] = lambda _slices, _activities: ()
@@ -43,8 +44,10 @@ def dialect_of(categories: Iterable[str | None]) -> TraceDialect:
     found = {category.lower() for category in categories if category}
     if found & OF_PERFETTO and not found & GPU_CATEGORIES:
         on_gpu = {category for category in CATEGORIES if category.upper() in ON_GPU}
-        return TraceDialect("rocprof", frozenset(on_gpu), _of_rocprof, COPIES, _graphs)
-    return TraceDialect(None, GPU_CATEGORIES, _of_pytorch)
+        return TraceDialect(
+            "rocprof", lambda cat: str(cat).lower() in on_gpu, _of_rocprof, COPIES, _graphs
+        )
+    return TraceDialect(None, may_be_activity, _of_pytorch)
 
 
 def _of_pytorch(texts: Sequence[bytes]) -> list[Arguments]:

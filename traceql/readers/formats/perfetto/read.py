@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from traceql.errors import EngineError, LossyLoad, TraceCorrupt
 from traceql.readers.arguments import Texts, activity_table, int64_column
+from traceql.readers.device_activities import DeviceActivities
 from traceql.readers.formats.perfetto.dialects import TraceDialect, dialect_of
 from traceql.readers.formats.perfetto.track_events import TrackEvents, count_table, track_events
 from traceql.readers.lost_data import Losses, listed, losses
@@ -31,6 +32,7 @@ from traceql.readers.tables import (
 )
 from traceql.readers.timeline import require_total_fits
 from traceql.readers.trace_processor import Engine, arrow_table, open_engine
+from traceql.readers.tracks import Track
 from traceql.readers.unpacked import REMAKE, pieces
 
 _SLICES = """
@@ -94,6 +96,9 @@ def _tables(
     _require_countable(found.num_rows, in_file, lost)
     slices, activities, unfinished = _slice_tables(found, tracks, _args_by_set(tp), dialect)
     counters = arrow_table(tp, _COUNTERS)["n"][0].as_py()
+    devices = DeviceActivities(_named_tracks(tracks))
+    if dialect.name is None:
+        activities = devices.found(activities, slices)
     return {
         "slice": slices,
         "activity": activities,
@@ -106,6 +111,7 @@ def _tables(
             [
                 *_remarks(in_file, unfinished, counters, slices.num_rows, lost),
                 *dialect.remarks(slices, activities),
+                *devices.remarks(),
             ]
         ),
     }
@@ -158,7 +164,7 @@ def _slice_tables(
         args.json_column(),
     ]
     categories = enumerate(cats.dictionary.to_pylist())
-    gpu_cats = [n for n, cat in categories if str(cat).lower() in dialect.on_gpu]
+    gpu_cats = [n for n, cat in categories if dialect.may_be_activity(cat)]
     on_gpu = np.flatnonzero(np.isin(cats.indices.fill_null(-1).to_numpy(), gpu_cats))
     activities = activity_table(on_gpu, arguments)
     return pa.table(columns, schema=SLICE), activities, pc.sum(unfinished).as_py() or 0
@@ -231,6 +237,11 @@ def _name(column: pa.ChunkedArray, renamed: Mapping[str, str] = MappingProxyType
         return codes
     names = [renamed.get(name, name) for name in codes.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(codes.indices, pa.array(names, pa.large_string()))
+
+
+def _named_tracks(tracks: pa.Table) -> list[Track]:
+    columns = (tracks[name].to_pylist() for name in ("pid", "tid", "process_name", "thread_name"))
+    return [Track(*names) for names in zip(*columns, strict=True)]
 
 
 def _track_table(tracks: pa.Table) -> pa.Table:
