@@ -183,6 +183,19 @@ def test_what_is_made_of_a_run_has_its_host_processes(tmp_path: Path) -> None:
         ]
 
 
+def test_the_ledger_counts_all_host_processes_together(tmp_path: Path) -> None:
+    files = server(tmp_path / "traces")
+    files.append(recording(tmp_path / "traces" / "main.json", pid=6, device=None, kernels=4))
+    run = opened(files, tmp_path / "run.duckdb")
+    ((value, total, ok, note),) = rows(
+        run,
+        "SELECT value, total, ok, note FROM ledger "
+        "WHERE rank IS NULL AND check_name = 'events cpu_op'",
+    )
+    assert (value, total, ok) == (7, 7, True)
+    assert note.endswith("main.json, node1_7.async_llm.1795000000000.pt.trace.json")
+
+
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
@@ -377,6 +390,24 @@ def test_operations_of_replicas_are_matched_in_their_replica(
     ]  # fmt: skip
 
 
+def test_operations_stay_in_the_replica_that_the_file_names_state(tmp_path: Path) -> None:
+    """SGLang with two replicas of two ranks; the files have no metadata of their job."""
+    for number in range(4):
+        dp, tp = divmod(number, 2)
+        operation = traces.kernel(
+            "cross_device_reduce_1stage", ts=200 + 9 * dp, dur=5, device=number
+        )
+        name = f"17-TP-{tp}-DP-{dp}.trace.json"
+        recording(tmp_path / "t" / name, pid=20 + number, device=number, more=[operation])
+    run = opened(tmp_path / "t", tmp_path / "run.duckdb")
+    assert rows(run, "SELECT rank, tp_rank, pp_rank, dp_rank FROM trace ORDER BY rank") == [
+        (0, 0, 0, 0), (1, 1, 0, 0), (2, 0, 0, 1), (3, 1, 0, 1),
+    ]  # fmt: skip
+    assert rows(
+        run, "SELECT list(rank ORDER BY rank) FROM collective GROUP BY match_id ORDER BY 1"
+    ) == [([0, 1],), ([2, 3],)]
+
+
 @pytest.mark.parametrize(
     ("other", "why"),
     [
@@ -451,6 +482,16 @@ def test_a_stop_lists_the_files_of_each_cycle(name: str, has_job: bool, tmp_path
     with pytest.raises(RankConflict, match="recorded several times"):
         traceql.load(cycles[2], tmp_path / "cycle2.duckdb")
     assert rows(traceql.open(tmp_path / "cycle2.duckdb"), "SELECT COUNT(*) FROM trace") == [(3,)]
+
+
+def test_recordings_of_gpu_activities_alone_have_cycles_too(tmp_path: Path) -> None:
+    """No event of the host has a process; the rank and the device are the same."""
+    for cycle in range(2):
+        activity = traces.kernel(ts=2_000_000 * cycle, dur=10)
+        job = {"rank": 0, "world_size": 1}
+        traces.write(tmp_path / f"rank0.{cycle}.json", activity, distributedInfo=job)
+    with pytest.raises(RankConflict, match="rank 0 was recorded several times"):
+        traceql.load(tmp_path, tmp_path / "run.duckdb")
 
 
 # --- recordings ------------------------------------------------------------------------------

@@ -88,11 +88,13 @@ class Claim:
 
     Attributes:
         replica: the replica that it is a rank of, where several count their ranks from 0.
+        is_in_grid: whether several places in its name give the rank; what is not there is 0.
     """
 
     rank: int
     source: str
     replica: Replica | None = None
+    is_in_grid: bool = False
 
 
 def ranks(recordings: Sequence[Recording]) -> list[Rank]:
@@ -146,7 +148,8 @@ def _claims(recordings: Sequence[Recording], several: Collection[Path]) -> list[
     ]
     placed = ranks_by_place([path for path in left if places_in_name(path)])
     numbered = ranks_by_number([path for path in left if path not in placed])
-    found = {path: Claim(rank, FILE_NAME) for path, rank in placed.items()}
+    is_grid = any(rank != places_in_name(path).get("tp") for path, rank in placed.items())
+    found = {path: Claim(rank, FILE_NAME, is_in_grid=is_grid) for path, rank in placed.items()}
     found |= {path: Claim(rank, NUMBER) for path, rank in numbered.items()}
     given = [claim.rank for claim in (*claims, *found.values()) if claim]
     if found and len(set(given)) < len(given):
@@ -238,7 +241,8 @@ def _rank(one: Recording, claim: Claim) -> Rank:
         places = {f"{kind}_rank": getattr(entry, f"{kind}_rank") for kind in KINDS}
         size = one.world_size
     else:
-        places = {f"{kind}_rank": rank for kind, rank in places_in_name(one.path).items()}
+        places = dict.fromkeys(("tp_rank", "pp_rank", "dp_rank"), 0) if claim.is_in_grid else {}
+        places |= {f"{kind}_rank": rank for kind, rank in places_in_name(one.path).items()}
         size = None
     if of := claim.replica:
         size = of.replicas * of.size
