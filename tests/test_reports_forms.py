@@ -10,9 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import traces
+from cupti_pftrace import write_cupti
 from databases import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 from rocpd_like import CALL, Record, Recorded
 from rocprof_pftrace import write_pftrace
 
@@ -508,6 +510,81 @@ def test_the_database_of_a_recording_comes_before_its_native_trace(tmp_path: Pat
     assert not registry.is_superseded(tmp_path / "perfetto-trace-7.proto")
     (tmp_path / "rocpd-7.db").touch()
     assert registry.is_superseded(tmp_path / "perfetto-trace-7.proto")
+
+
+# --- PyTorch's own native recorder (synthetic: there is no recording of it) -----------------------
+
+_LAUNCH: dict[str, Any] = {
+    "registers per thread": 32,
+    "grid": [4, 1, 1],
+    "block": [128, 1, 1],
+    "context": 1,
+}
+
+
+def recorder_events() -> list[Event]:
+    """A recording in both forms: calls, kernels back to back, copies, annotations, and stacks."""
+    shapes: dict[str, Any] = {"External id": 1, "Input Dims": [[2, 3], []]}
+    backward: dict[str, Any] = {"External id": 2}
+    to_gpu: dict[str, Any] = {"copy kind": "HtoD"}
+    kind: dict[str, Any] = {"memory kind": 3}
+    node: dict[str, Any] = {"graph node id": 4}
+    found = [
+        traces.host("aten::mm", ts=0, dur=20, **shapes),
+        traces.host("MmBackward0", ts=30, dur=5, **backward),
+        traces.host("train.py(1): f", ts=0, dur=400, cat="python_function", **{"Python id": 1}),
+        traces.host("fwd", ts=0, dur=350, cat="user_annotation", **{"External id": 77}),
+        traces.launch(ts=5.5, dur=3.001, correlation=1, cbid=211),
+        traces.launch(ts=9, correlation=2, name="cuLaunchKernel", cbid=652)
+        | {"cat": "cuda_driver"},
+        traces.kernel("gemm", ts=40, dur=10, correlation=1, **_LAUNCH),
+        traces.kernel("gemm2", ts=50, dur=0.5, correlation=2, **_LAUNCH),
+        traces.kernel("late", ts=50.5, dur=0.5, correlation=3, **node, **_LAUNCH),
+        traces.kernel("Memcpy", cat="gpu_memcpy", ts=60, dur=5, bytes=7, **to_gpu),
+        traces.kernel("Memset", cat="gpu_memset", ts=70, dur=5, bytes=8, **kind),
+        traces.kernel("Event Sync", cat="cuda_sync", ts=80, dur=2, cuda_sync_kind="Event Sync"),
+        border("X", "fwd", ts=39.999, dur=20, tid=7)
+        | {"cat": "gpu_user_annotation", "pid": 0, "args": {"External id": 77}},
+        border("X", "Buffer Flush", ts=1, dur=2, tid=0) | {"cat": "overhead", "pid": -1},
+    ]
+    return [event | {"args": event.get("args", {})} for event in found]
+
+
+def test_a_trace_of_pytorchs_recorder_has_the_tables_of_its_json(tmp_path: Path) -> None:
+    events = recorder_events()
+    arrows = [
+        traces.flow(phase, ts=event["ts"], pid=event["pid"], tid=event["tid"], number=number)
+        for phase, event, number in (
+            *(("s", event, event["args"]["correlation"]) for event in events[4:6]),
+            *(("f", event, event["args"]["correlation"]) for event in events[6:9]),
+        )
+    ]
+    as_json = traces.write(tmp_path / "json" / "x.json", *events, *arrows)
+    pftrace = write_cupti(tmp_path / "x.pftrace", *events)
+    runs = [loaded(as_json, tmp_path / "json"), loaded(pftrace, tmp_path)]
+    for sql in (
+        "SELECT name, cat, ts, dur, pid, tid, depth, external_id, correlation FROM slice",
+        "SELECT name, device, stream, ts, dur, kind, category, grid, block, bytes FROM kernel",
+        "SELECT name, ts, dur, tid, correlation FROM launch",
+        "SELECT name, json_keys(args) FROM slice WHERE args <> '{}'",
+        "SELECT name, args ->> '$.\"Input Dims\"' FROM slice WHERE name = 'aten::mm'",
+        "SELECT a.name, b.name FROM flow JOIN slice a ON a.id = slice_out "
+        "JOIN slice b ON b.id = slice_in",
+        "SELECT check_name FROM ledger WHERE NOT ok",
+    ):
+        wanted, got = (rows(run, f"{sql} ORDER BY ALL") for run in runs)
+        assert got == wanted, sql
+        assert got
+    assert ledger(runs[1], "categories from arguments") == (14, 14, None)
+
+
+def test_render_stages_fail_the_ledger(tmp_path: Path) -> None:
+    """Later versions of the recorder write kernels as such, which are no rows of kernel."""
+    path = write_cupti(tmp_path / "x.pftrace", *recorder_events())
+    stage = Trace()
+    stage.packet.add(timestamp=1, gpu_render_stage_event={"event_id": 1, "duration": 5})
+    path.write_bytes(path.read_bytes() + stage.SerializeToString())
+    assert ledger(loaded(path, tmp_path), "GPU render stages") == (0, 1, False)
 
 
 # --- files that are no traces --------------------------------------------------------------------

@@ -20,7 +20,7 @@ from traceql.readers.formats.kineto.ledger import Counts, remarks, repair_checks
 from traceql.readers.formats.kineto.times import Span
 from traceql.readers.formats.kineto.unescaped import read_json
 from traceql.readers.nesting import Nesting, nesting
-from traceql.readers.tables import FLOW, INSTANT, SLICE, TraceTables, remark_table
+from traceql.readers.tables import FLOW, INSTANT, SLICE, Remark, TraceTables, remark_table
 from traceql.readers.timeline import Timeline, complete_timeline, point_timeline
 from traceql.readers.tracks import Track, track_table
 
@@ -43,7 +43,13 @@ class KinetoEvents:
 
 def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
     """The tables of a JSON trace of PyTorch's profiler, on CUDA or ROCm."""
-    kineto = kineto_events(path)
+    return tables_of(kineto_events(path), trace_processor=trace_processor)
+
+
+def tables_of(
+    kineto: KinetoEvents, *, trace_processor: Path | None, more_checks: Iterable[Remark] = ()
+) -> TraceTables:
+    """The tables of parsed events, whose slices are nested by the trace processor."""
     nested = nesting(kineto.slices, kineto.flows, kineto.tracks, trace_processor=trace_processor)
     counts = Counts()
     counts.add(kineto.columns)
@@ -57,7 +63,9 @@ def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
         "counter": kineto.counters,
         "track": track_table(kineto.tracks),
         "count": counts.table(),
-        "load_check": remark_table([*checks, *repair_checks(kineto.repairs), *devices.remarks()]),
+        "load_check": remark_table(
+            [*checks, *repair_checks(kineto.repairs), *devices.remarks(), *more_checks]
+        ),
     }
     return TraceTables(tables, kineto.metadata)
 
@@ -79,20 +87,28 @@ def kineto_events(path: Path, *, kept: Kept | None = None) -> KinetoEvents:
 
     try:
         trace, columns = read_json(path, gathered)
-        complete, points, places = columns.slices, columns.instants, DistinctValues()
-        samples = columns.samples.table(places)
-        span = Span()
-        span.add(complete.ts, complete.dur, points.ts, samples["ts"].to_numpy())
-        span.require_fits()
+        return events_in(columns, trace.metadata, trace.repairs)
     except TraceCorrupt as error:
         raise type(error)(f"{path}: {error}") from None
+
+
+def events_in(columns: Gathered, metadata: dict[str, Any], repairs: Repairs) -> KinetoEvents:
+    """The times and tracks of events.
+
+    Raises:
+        TraceCorrupt: their times do not fit 64 bits; the message names no file.
+    """
+    complete, points, places = columns.slices, columns.instants, DistinctValues()
+    samples = columns.samples.table(places)
+    span = Span()
+    span.add(complete.ts, complete.dur, points.ts, samples["ts"].to_numpy())
+    span.require_fits()
     slices = complete_timeline(complete.ts, complete.dur, complete.track)
     instants = point_timeline(points.ts, points.track, slices)
     flows = columns.flow_ends.flows(slices)
     counters = columns.tracks.placed(samples, places)
     tracks = columns.tracks.named(columns.about_tracks)
-    of_file = trace.metadata, trace.repairs
-    return KinetoEvents(columns, slices, instants, flows, counters, tracks, *of_file)
+    return KinetoEvents(columns, slices, instants, flows, counters, tracks, metadata, repairs)
 
 
 def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:

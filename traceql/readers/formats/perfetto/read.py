@@ -16,7 +16,11 @@ import pyarrow.compute as pc
 from traceql.errors import EngineError, LossyLoad, TraceCorrupt
 from traceql.readers.arguments import Texts, activity_table, int64_column
 from traceql.readers.device_activities import DeviceActivities
+from traceql.readers.formats.kineto.gathering import Gathered
+from traceql.readers.formats.kineto.kineto_json import Repairs
+from traceql.readers.formats.kineto.read import events_in, tables_of
 from traceql.readers.formats.perfetto.dialects import TraceDialect, dialect_of
+from traceql.readers.formats.perfetto.pytorch import events_of_recorder
 from traceql.readers.formats.perfetto.track_events import TrackEvents, count_table, track_events
 from traceql.readers.lost_data import Losses, listed, losses
 from traceql.readers.tables import (
@@ -30,7 +34,7 @@ from traceql.readers.tables import (
     TraceTables,
     remark_table,
 )
-from traceql.readers.timeline import require_total_fits
+from traceql.readers.timeline import COMPLETE, require_total_fits
 from traceql.readers.trace_processor import Engine, arrow_table, open_engine
 from traceql.readers.tracks import Track
 from traceql.readers.unpacked import REMAKE, pieces
@@ -64,6 +68,14 @@ _UNMATCHED = (
     "ends of slices whose beginning is not in the file; all ends. "
     "Where a slice began earlier on the same track, such an end may have cut another slice short"
 )
+_CATEGORIES = (
+    "events of PyTorch's native recorder, which writes no categories: they follow from arguments "
+    "and names; all events"
+)
+_RENDER_STAGES = (
+    "render stages of a GPU that are loaded as activities; all of them in the file. Versions of "
+    "PyTorch write kernels so: they are rows of slice only, so export the trace as JSON instead"
+)
 _PIECE_BYTES = 4 << 20
 _PREFIX = re.compile(r"^(?:debug|args)\.")
 _POSITIONS = re.compile(r"((?:\[[0-9]+\])+)$")
@@ -81,12 +93,25 @@ def read_native(path: Path, *, trace_processor: Path | None) -> TraceTables:
     """
     try:
         in_file = track_events(pieces(path, _PIECE_BYTES))
+        if in_file.may_be_of_pytorch and (found := _of_recorder(path, trace_processor)):
+            return found
         with open_engine(path, trace_processor=trace_processor) as tp:
             dialect = dialect_of(in_file.slices)
             tables = _tables(tp, in_file, losses(tp), dialect)
             return TraceTables(tables, dialect=dialect.name)
     except (EngineError, LossyLoad, TraceCorrupt) as error:
         raise type(error)(f"{path}: {error}") from None
+
+
+def _of_recorder(path: Path, trace_processor: Path | None) -> TraceTables | None:
+    """The tables of a trace of PyTorch's own recorder, as those of its JSON; None for others."""
+    events = events_of_recorder(pieces(path, _PIECE_BYTES))
+    if events is None:
+        return None
+    slices = sum(event.ph == COMPLETE for event in events)
+    check = Remark("categories from arguments", slices, slices, None, _CATEGORIES)
+    kineto = events_in(Gathered([events]), {}, Repairs())
+    return tables_of(kineto, trace_processor=trace_processor, more_checks=[check])
 
 
 def _tables(
@@ -272,6 +297,8 @@ def _remarks(
     if slices == in_file.slices.total() and unmatched > 0:
         is_cut_off = None if unmatched <= in_file.early_ends else False
         yield Remark("ends without a slice", unmatched, in_file.ends, is_cut_off, _UNMATCHED)
+    if stages := in_file.render_stages:
+        yield Remark("GPU render stages", 0, stages, False, _RENDER_STAGES)
     if in_file.cut_texts:
         cut = "names and categories with a zero byte, where the trace processor cuts them"
         yield Remark("texts cut", in_file.cut_texts, 0, False, cut)

@@ -41,6 +41,14 @@ class TrackEvents:
     may_have_others: bool = False  # whether other packets may have slices too
     cut_texts: int = 0  # names and categories that the trace processor cuts at a zero byte
     drops: int = 0  # packets that report a loss of earlier packets in their sequence
+    render_stages: int = 0  # of GPUs
+
+    @property
+    def may_be_of_pytorch(self) -> bool:
+        """Whether all events are slices without a category, as PyTorch's recorder writes them."""
+        events = self.slices[""]
+        is_whole = not (self.may_have_others or self.unread or self.drops)
+        return is_whole and 0 < events == self.slices.total() == self.begins == self.ends
 
 
 def track_events(pieces: Iterable[bytes]) -> TrackEvents:
@@ -126,6 +134,7 @@ class _Counting:
             self._found.may_have_others |= len(UnknownFieldSet(packet)) > 0
         else:
             self._found.may_have_others |= kind not in _WITHOUT_SLICES
+            self._found.render_stages += kind == "gpu_render_stage_event"
 
     def _note_texts(self, texts: Iterable[str | bytes]) -> None:
         self._found.cut_texts += sum("\0" in _text(text) for text in texts)
