@@ -289,3 +289,66 @@ def test_a_run_that_captures_and_replays_graphs_is_a_run(tmp_path: Path) -> None
     file = traces.write(tmp_path / "rank0.json", *capture(), *replays)
     with traceql.open(traceql.load(file, tmp_path / "run.duckdb").database) as run:
         assert run.sql("SELECT COUNT(*) AS kernels FROM kernel WHERE in_graph")[0]["kernels"] == 60
+
+
+FRAMES = [  # a layer: its modules, each with what it launches
+    ("RMSNorm", 1, "cudaLaunchKernel"),
+    ("QKVParallelLinear", 1, "cuLaunchKernelEx"),
+    ("RMSNorm", 2, "cudaLaunchKernel"),
+    ("Fill", 1, "cudaMemsetAsync"),
+]
+
+
+def captured_layers(file: Path, *, layers: int) -> None:
+    """A synthetic recording of a capture with stacks."""
+    events = [traces.launch(ts=1, correlation=1, name="cudaStreamBeginCapture")]
+    for layer in range(layers):
+        at = 100 + 100 * layer
+        name = f"nn.Module: Qwen3DecoderLayer_{layer}"
+        events.append(traces.host(name, ts=at, dur=90, cat="python_function"))
+        for n, (module, number, call) in enumerate(FRAMES):
+            frame = f"nn.Module: {module}_{2 * layer + number}"
+            if module == "QKVParallelLinear":
+                attention = f"nn.Module: Qwen3Attention_{layer}"
+                events.append(traces.host(attention, ts=at + 10 * n, dur=9, cat="python_function"))
+            events += [
+                traces.host(frame, ts=at + 10 * n + 1, dur=7, cat="python_function"),
+                traces.launch(ts=at + 10 * n + 3, dur=1, correlation=at + n, name=call),
+            ]
+    events.append(traces.launch(ts=9000, correlation=2, name="cudaStreamEndCapture"))
+    traces.write(file, *events)
+
+
+@pytest.mark.parametrize(("layers", "fits"), [((2,), True), ((2, 2), True), ((3,), False)])
+def test_a_capture_names_the_nodes_of_the_replays_that_it_fits(
+    tmp_path: Path, layers: tuple[int, ...], fits: bool
+) -> None:
+    kernels = ["vllm::rms_norm_kernel", "nvjet_qkv", "vllm::rms_norm_kernel", "Memset (Device)"]
+    run = []
+    for replay in range(2):
+        at = 1000 * replay
+        run.append(traces.launch(ts=at, correlation=replay + 1, name="cudaGraphLaunch"))
+        for n in range(8):
+            cat = "gpu_memset" if n % 4 == 3 else "kernel"
+            where: dict[str, Any] = {
+                "cat": cat,
+                "correlation": replay + 1,
+                "graph node id": (7 << 32) + 10 + 2 * n,
+            }
+            run.append(traces.kernel(kernels[n % 4], ts=at + 10 + n, dur=0.5, **where))
+    traces.write(tmp_path / "in" / "rank0.json", *run)
+    for number, count in enumerate(layers):
+        captured_layers(tmp_path / "in" / "capture_traces" / f"bs_{number}.json", layers=count)
+    loaded = traceql.load(tmp_path / "in", tmp_path / "run.duckdb")
+    assert ("8 graph nodes named by recordings of their capture" in loaded.notes) == fits
+    with traceql.open(loaded.database) as opened:
+        found = opened.sql(
+            "SELECT layer, role, layer_source FROM kernel ORDER BY ts LIMIT 8"
+        ).rows()
+    roles = ["input_norm", "qkv_proj", "post_attn_norm"]
+    if fits:
+        assert [row["layer"] for row in found] == [0] * 4 + [1] * 4
+        assert [row["role"] for row in found if row["role"]] == roles * 2
+        assert {row["layer_source"] for row in found} == {"graph_node"}
+    else:
+        assert "graph_node" not in {row["layer_source"] for row in found}

@@ -21,6 +21,7 @@ TELEMETRY = "telemetry.parquet"
 PEAKS = "peaks.json"
 MODEL_CONFIG = "config.json"
 GRAPH_NODES = "graph_nodes.json"
+CAPTURES = "capture_traces"  # a folder with recordings of graph captures
 NAMES = (RUN, METRICS, STEPS, TELEMETRY, PEAKS, MODEL_CONFIG, GRAPH_NODES)
 
 
@@ -49,6 +50,13 @@ def trace_files(paths: Iterable[Path]) -> list[Path]:
             neither traces nor profiles.
     """
     return _each_once(whole(file) for path in paths for file in _files(path))
+
+
+def capture_files(traces: Iterable[Path]) -> list[Path]:
+    """The recordings of graph captures beside traces: those in a folder capture_traces."""
+    folders = dict.fromkeys(folder for trace in traces for folder in folders_beside(trace))
+    places = [folder / CAPTURES for folder in folders if (folder / CAPTURES).is_dir()]
+    return [file for place in places for file in _files_in_places(place, suffixes())]
 
 
 def profile_files(paths: Iterable[Path]) -> list[Path]:

@@ -12,10 +12,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceql.database.loading.discovery import CAPTURES
 from traceql.database.loading.reading import FileRead
 from traceql.errors import TraceqlError
 
-_FOLDER = "capture_traces"
 _BEGIN = "StreamBeginCapture"
 # An annotation of vLLM (vllm/profiler/graph_capture.py) names the number of tokens and the mode.
 _CAPTURE = """
@@ -31,7 +31,7 @@ _CAPTURE = """
     FROM events AS event
     ASOF LEFT JOIN border ON event.tid = border.tid AND event.ts >= border.ts
 """
-_LAUNCH = "LaunchKernel|LaunchCooperativeKernel|(Memcpy|Memset).*Async"
+LAUNCH = "LaunchKernel|LaunchCooperativeKernel|(Memcpy|Memset).*Async"
 _FEW = 1 / 2  # of what was captured ran outside of captures, such as preparations
 
 
@@ -62,6 +62,14 @@ def without_captures(files: Sequence[FileRead]) -> tuple[list[FileRead], list[Gr
     return runs, [capture for capture in found.values() if capture]
 
 
+def have_graph_nodes(files: Sequence[FileRead]) -> bool:
+    """Whether activities have the numbers of the graph nodes that they replay."""
+    columns = (
+        part["graph_node_id"] for file in files if file.folder for _, part in file.parts("activity")
+    )
+    return any(column.null_count < len(column) for column in columns)
+
+
 def require_a_run(
     runs: Sequence[FileRead], captures: Sequence[GraphCapture], *, has_database: bool
 ) -> None:
@@ -78,10 +86,10 @@ def _capture(file: FileRead) -> GraphCapture | None:
     events = pa.concat_tables(part.select(["name", "ts", "tid"]) for part in parts)
     with duckdb.connect() as con:
         con.register("events", events)
-        row = con.execute(_CAPTURE, {"launch": _LAUNCH}).fetchall()[0]
+        row = con.execute(_CAPTURE, {"launch": LAUNCH}).fetchall()[0]
     captured, has_replays, is_named = row
     activities = file.rows("activity")
-    is_capture = activities < captured * _FEW or is_named or file.path.parent.name == _FOLDER
+    is_capture = activities < captured * _FEW or is_named or file.path.parent.name == CAPTURES
     if not captured or has_replays or not is_capture:
         return None
     return GraphCapture(file, captured, activities)

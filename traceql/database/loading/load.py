@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -12,7 +13,13 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.classification.rules import write_rules
-from traceql.database.loading.discovery import profile_files, trace_files, trace_path
+from traceql.database.loading.captured_nodes import add_captured_nodes
+from traceql.database.loading.discovery import (
+    capture_files,
+    profile_files,
+    trace_files,
+    trace_path,
+)
 from traceql.database.loading.draft import (
     LOADED,
     cannot_write,
@@ -22,7 +29,11 @@ from traceql.database.loading.draft import (
     require_no_log,
     workspace,
 )
-from traceql.database.loading.graph_captures import require_a_run, without_captures
+from traceql.database.loading.graph_captures import (
+    have_graph_nodes,
+    require_a_run,
+    without_captures,
+)
 from traceql.database.loading.inputs import write_model_config, write_peaks
 from traceql.database.loading.insertion import add_files, add_profiles, create_tables, read_profiles
 from traceql.database.loading.reading import FileRead, prefetched_recordings, read_files
@@ -77,7 +88,7 @@ class Loaded:
     added: Sequence[Path]  # files that are new in the database
     skipped: Sequence[Path]  # files that were already in it, or have the content of another one
     others: Sequence[str] = ()  # a sentence for each file that was left out, with the reason
-    notes: Sequence[str] = ()  # sentences about how the ranks were found
+    notes: Sequence[str] = ()  # sentences about how ranks and graph nodes were found
 
 
 def load(
@@ -146,21 +157,29 @@ def load(
         native = Path(trace_processor) if trace_processor else None
         if files:
             pool.submit(_announce_compilation, files, mode, native, done)
-        read, others = read_files(
-            files,
-            folder,
+        read_into = partial(
+            read_files,
             named=named,
             loaded=before.files,
-            prefetched=prefetched_recordings(files, prefetched, before.files) if prefetched else {},
             trace_processor=native,
             mode=mode,
             memory_bytes=budget,
             jobs=jobs,
-            done=lambda count: done("files", count, len(files)),
             meanwhile=_prepare,
+        )
+        read, others = read_into(
+            files,
+            folder,
+            prefetched=prefetched_recordings(files, prefetched, before.files) if prefetched else {},
+            done=lambda count: done("files", count, len(files)),
         )
         read, captures = without_captures(read)
         require_a_run(read, captures, has_database=bool(before.files))
+        beside = capture_files(files) if have_graph_nodes(read) else []
+        if more := [file for file in beside if file not in files]:
+            (own := folder / "captures").mkdir()
+            of_captures, _ = read_into(more, own, prefetched={}, done=lambda _count: None)
+            captures = [*captures, *without_captures(of_captures)[1]]
         distinct: dict[tuple[str, int], FileRead] = {}
         for file in read:
             if file.folder:
@@ -188,6 +207,10 @@ def load(
                 config = Path(model_config) if model_config else None
                 write_model_config(con, config, [file.path for file in new], new_runs)
                 notes.extend(add_files(con, new, new_runs) if new else ())
+                if named_nodes := add_captured_nodes(con, captures):
+                    notes.append(
+                        f"{named_nodes:,} graph nodes named by recordings of their capture"
+                    )
                 add_profiles(con, counters.new)
                 add_runs(con, new_runs)
 

@@ -59,7 +59,7 @@ def write_graph_nodes(con: duckdb.DuckDBPyConnection, rank: int, trace: Path) ->
                 f"{path} is not a map of graph nodes: {error}; correct it, or move it away"
             ) from None
         if rows:
-            con.executemany("INSERT INTO graph_node VALUES (?, ?, ?)", rows)
+            con.executemany("INSERT INTO graph_node VALUES (?, ?, ?, 1)", rows)
         return
 
 

@@ -1,11 +1,13 @@
--- One row per node of a CUDA graph whose module the file graph_nodes.json next to the trace names.
+-- One row per node of a CUDA graph whose module is known: from the file graph_nodes.json next to the trace, or from a recording of the capture.
 -- @kind   source
 -- @scope  rank
 -- @column rank           BIGINT   Rank that captured the graph.
 -- @column graph_node_id  BIGINT   Number of the node; the argument "graph node id" of its kernels.
 -- @column path           VARCHAR  Module that the node was captured in, with slashes between the names.
+-- @column position       BIGINT   Position of the module's call among those of its class in the same module, from 1; 1 if it is unknown.
 CREATE TABLE IF NOT EXISTS graph_node (
     rank BIGINT,
     graph_node_id BIGINT,
-    path VARCHAR
+    path VARCHAR,
+    position BIGINT
 )

@@ -28,8 +28,7 @@ _EVIDENCE = """
             kernel.id,
             'graph_node' AS kind,
             decoder_layer(graph_node.path) AS layer,
-            graph_node.path,
-            1 AS position,
+            graph_node.path, graph_node.position,
             kernel.symbol,
             ROW_NUMBER() OVER (
                 PARTITION BY kernel.launch_id, graph_node.path, kernel.symbol

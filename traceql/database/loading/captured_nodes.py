@@ -1,0 +1,156 @@
+"""Names the nodes of replayed graphs by the modules that launched them during the capture.
+
+A node of a graph has a number in the graph, in the order of the capture, and so have the launch
+calls in a recording of the capture. A capture fits a replayed graph if both have equally many, and
+memory copies and memory sets are in the same places. Where several captures fit a graph, a node has
+a module if they agree on it.
+"""
+
+from collections.abc import Sequence
+
+import duckdb
+import pyarrow as pa
+
+from traceql.database.loading.graph_captures import LAUNCH, GraphCapture
+
+_EVENTS = ["index", "name", "ts", "tid", "parent"]
+_KIND = "CASE WHEN name LIKE '%Memset%' THEN 'set' WHEN name LIKE '%Memcpy%' THEN 'copy' END"
+_CAPTURED = f"""
+    CREATE OR REPLACE TEMP TABLE captured AS
+    WITH RECURSIVE border AS (
+        SELECT index, tid, ts, name LIKE '%BeginCapture%' AS begins
+        FROM incoming
+        WHERE regexp_matches(name, 'Stream(Begin|End)Capture')
+    ),
+    call AS (
+        SELECT
+            event.index, event.parent, event.name,
+            border.index AS capture,
+            ROW_NUMBER() OVER (PARTITION BY border.index ORDER BY event.ts, event.index) AS place,
+            COUNT(*) OVER (PARTITION BY border.index) AS nodes
+        FROM (FROM incoming WHERE regexp_matches(name, $launch)) AS event
+        ASOF INNER JOIN border ON event.tid = border.tid AND event.ts >= border.ts
+        WHERE border.begins
+    ),
+    around AS (
+        SELECT index AS call, parent AS index, 1 AS level FROM call WHERE parent IS NOT NULL
+        UNION ALL
+        SELECT around.call, incoming.parent, around.level + 1
+        FROM around
+        INNER JOIN incoming USING (index)
+        WHERE incoming.parent IS NOT NULL
+    ),
+    module AS (
+        SELECT
+            around.call, around.level, around.index,
+            name LIKE 'nn.Module: %' AS is_frame,
+            CASE
+                WHEN name LIKE 'nn.Module: %'
+                    THEN regexp_extract(name, '^nn\\.Module: (.*?)(_\\d+)?$', 1)
+                ELSE replace(regexp_replace(name, '^module: ', ''), '.', '/')
+            END AS class,
+            TRY_CAST(regexp_extract(name, '_(\\d+)$', 1) AS BIGINT) AS number
+        FROM around
+        INNER JOIN incoming USING (index)
+        WHERE
+            name LIKE 'nn.Module: %'
+            OR regexp_matches(name, '^module: |(^|\\.)(layers?|h|blocks?)\\.\\d+(\\.|$)')
+    ),
+    -- A range has the whole path; frames have a class each.
+    path AS (
+        SELECT
+            call,
+            COALESCE(
+                arg_min(class, level) FILTER (NOT is_frame),
+                string_agg(
+                    CASE
+                        WHEN regexp_matches(class, '(Decoder|Transformer)(Layer|Block)$')
+                            THEN concat('layers/', number, '/', class)
+                        ELSE class
+                    END, '/' ORDER BY level DESC
+                )
+            ) AS path,
+            arg_min(index, level) AS inner_call,
+            arg_min(class, level) AS class
+        FROM module
+        GROUP BY call
+    ),
+    outer_call AS (
+        SELECT path.call, module.index AS parent_call
+        FROM path
+        LEFT JOIN module ON path.call = module.call AND module.index <> path.inner_call
+        QUALIFY ROW_NUMBER() OVER (PARTITION BY path.call ORDER BY module.level) = 1
+    )
+    SELECT
+        call.capture, call.place, call.nodes, {_KIND} AS kind, path.path,
+        dense_rank() OVER (
+            PARTITION BY outer_call.parent_call, path.class ORDER BY path.inner_call
+        ) AS position
+    FROM call
+    LEFT JOIN path ON call.index = path.call
+    LEFT JOIN outer_call ON call.index = outer_call.call
+"""
+_NODES = f"""
+    WITH replayed AS (
+        SELECT
+            slice.rank, activity.graph_node_id,
+            activity.graph_node_id >> 32 AS graph,
+            ANY_VALUE({_KIND}) AS kind
+        FROM activity
+        INNER JOIN slice USING (id)
+        WHERE activity.graph_node_id IS NOT NULL AND slice.rank IS NOT NULL
+        GROUP BY slice.rank, activity.graph_node_id
+    ),
+    node AS (
+        SELECT
+            *,
+            ROW_NUMBER() OVER (PARTITION BY rank, graph ORDER BY graph_node_id) AS place,
+            COUNT(*) OVER (PARTITION BY rank, graph) AS nodes
+        FROM replayed
+    ),
+    fitting AS (
+        SELECT node.rank, node.graph, captured.file, captured.capture
+        FROM node
+        INNER JOIN all_captured AS captured USING (place, nodes)
+        GROUP BY node.rank, node.graph, captured.file, captured.capture
+        -- In a graph, the driver may run a small copy as a kernel, but nothing else as a copy.
+        HAVING
+            COUNT(*) = ANY_VALUE(nodes)
+            AND BOOL_AND(node.kind IS NULL OR node.kind IS NOT DISTINCT FROM captured.kind)
+    )
+    SELECT
+        node.rank, node.graph_node_id,
+        ANY_VALUE(captured.path) AS path,
+        ANY_VALUE(captured.position) AS position
+    FROM fitting
+    INNER JOIN node USING (rank, graph)
+    INNER JOIN all_captured AS captured USING (file, capture, place)
+    WHERE (node.rank, node.graph_node_id) NOT IN (SELECT (rank, graph_node_id) FROM graph_node)
+    GROUP BY node.rank, node.graph_node_id
+    HAVING
+        COUNT(captured.path) = COUNT(*)
+        AND COUNT(DISTINCT (captured.path, captured.position)) = 1
+"""
+
+
+def add_captured_nodes(con: duckdb.DuckDBPyConnection, captures: Sequence[GraphCapture]) -> int:
+    """Adds rows to `graph_node` for the graphs that captures fit; returns their number.
+
+    The file graph_nodes.json decides where it names a node.
+    """
+    if not captures:
+        return 0
+    for number, capture in enumerate(captures):
+        parts = [part.select(_EVENTS) for _, part in capture.file.parts("slice")]
+        con.register("incoming", pa.concat_tables(parts))
+        con.execute(_CAPTURED, {"launch": LAUNCH})
+        con.unregister("incoming")
+        rows = f"SELECT {number} AS file, * FROM captured"
+        con.execute(
+            f"CREATE TEMP TABLE all_captured AS {rows}"
+            if number == 0
+            else f"INSERT INTO all_captured {rows}"
+        )
+    added = con.execute(f"INSERT INTO graph_node {_NODES}").fetchall()[0][0]
+    con.execute("DROP TABLE captured; DROP TABLE all_captured")
+    return int(added)
