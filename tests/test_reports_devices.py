@@ -1,5 +1,6 @@
 """Devices that are neither CUDA nor ROCm: their activities are recognised by what they are."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,7 @@ def jax() -> list[traces.Event]:
         *(labelled(1, line, name="thread_name", tid=tid) for tid, line in lines.items()),
         *(on_track("gemm_kernel", ts=5, dur=20, pid=1, tid=tid, args=ops) for tid in lines),
         on_track("PjitFunction(f)", ts=0, dur=30, pid=2, tid=5),
+        {},
     ]
 
 
@@ -167,6 +169,27 @@ def test_traces_of_other_profilers(events: Sequence[traces.Event], tmp_path: Pat
         ("gemm_kernel", 0, 20_000, "gemm")
     ]
     assert failed(run) == []
+
+
+def test_a_file_with_a_document_for_each_stream_is_one_trace(tmp_path: Path) -> None:
+    lines = []
+    for stream in (3, 4):
+        events = [dict(event, tid=stream) for event in proton()]
+        lines.append(json.dumps({"displayTimeUnit": "us", "traceEvents": events}) + "\n")
+    path = tmp_path / "proton.chrome_trace"
+    path.write_text("".join(lines))
+    run = traceql.open(traceql.load(path, tmp_path / "run.duckdb").database)
+    assert rows(run, "SELECT stream, dur FROM kernel ORDER BY stream") == [(3, 20_000), (4, 20_000)]
+    assert failed(run) == []
+
+
+def test_events_of_gaudi_on_the_host_are_launches(tmp_path: Path) -> None:
+    """Kineto has one category for both sides; the process of the host has operators."""
+    call = traces.host("launch", ts=0, dur=2, cat="hpu_op", correlation=1)
+    odd = traces.host("wait", ts=30, dur=9, cat="hpu_op")
+    kernel = traces.kernel("gemm", ts=5, dur=10, correlation=1)
+    run = opened(tmp_path, traces.host("aten::mm", ts=0, dur=4), call, odd, kernel)
+    assert rows(run, "SELECT name, launch_id IS NULL FROM kernel") == [("gemm", False)]
 
 
 def test_what_only_looks_like_device_activity_fails_the_ledger(tmp_path: Path) -> None:

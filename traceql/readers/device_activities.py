@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceql.readers.dialects.event_kinds import EventKind
 from traceql.readers.dialects.pytorch.vocabulary import (
     DEVICE_CATEGORIES,
     ON_GPU,
@@ -32,6 +33,7 @@ _DEVICE = re.compile(r"^[A-Z][A-Z0-9]+ \d+$|^(RANK \d+ )?DEVICE<|^/device:\w+:\d
 # JAX repeats the activities of its streams on tracks that name what they belong to.
 _STREAM_OF_JAX = re.compile(r"^Stream ")
 _LISTED = 3  # categories
+_ON_HOST = {EventKind.OPERATOR, EventKind.LAUNCH, EventKind.ANNOTATION, EventKind.FRAME}
 
 
 def may_be_activity(cat: Any) -> bool:
@@ -50,6 +52,7 @@ class DeviceActivities:
     def __init__(self, tracks: Sequence[Track]) -> None:
         self._host = np.array([_is_host(track) for track in tracks], np.bool_)
         self._device = np.array([_is_device(track) for track in tracks], np.bool_)
+        self._pid = [track.pid for track in tracks]
         self._recognised: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
 
@@ -70,20 +73,32 @@ class DeviceActivities:
             return possible
         at = np.flatnonzero(~known)
         track = slices["track"].to_numpy()[row[at]]
-        named = [name in DEVICE_CATEGORIES for name in (str(n).lower() for n in names)]
         arguments = [
             possible["device"].take(at),
             possible["stream"].take(at),
             slices["correlation"].take(row[at]),
         ]
         given = np.sum([pc.is_valid(column).to_numpy() for column in arguments], axis=0)
-        here = np.array([*named, False], np.bool_)[code[at]] | self._device[track] | (given > 1)
+        is_named = np.array([str(name).lower() in DEVICE_CATEGORIES for name in names] + [False])
+        by_name = is_named[code[at]] & ~self._beside_host(slices["track"], cats, names)[track]
+        here = by_name | self._device[track] | (given > 1)
         kept = here & ~self._host[track]
         odd = ~kept & pc.or_(*(pc.is_valid(column) for column in arguments[:2])).to_numpy()
         for count, rows in ((self._recognised, kept), (self._unknown, odd)):
             count.update(str(([*names, None])[number]) for number in code[at[rows]].tolist())
         known[at[kept]] = True
         return possible.filter(pa.array(known))
+
+    def _beside_host(
+        self, track: pa.ChunkedArray, cats: pa.DictionaryArray, names: Sequence[str | None]
+    ) -> Bools:
+        """For each track, whether its process has events of the host, such as operators."""
+        host = np.array(
+            [name is not None and kind_of(name) in _ON_HOST for name in names] + [False]
+        )
+        codes = cats.indices.fill_null(len(names)).to_numpy()
+        pids = {self._pid[number] for number in np.unique(track.to_numpy()[host[codes]])}
+        return np.array([pid in pids for pid in self._pid], np.bool_)
 
     def remarks(self) -> Iterator[Remark]:
         """Which activities were recognised without a known category, and which events were not."""

@@ -230,6 +230,11 @@ class FlowEnds:
         return Flows(ends, kinds, kind[kept], number[kept])
 
 
+def _is_empty(event: Event) -> bool:
+    """Whether an event is {}, which JAX writes behind the last one."""
+    return not event.ph and not event.name and event.ts is ABSENT and event.args is ABSENT
+
+
 class Gathered:
     """The slices, instants, flow ends and samples of a file or a section, in columns.
 
@@ -272,7 +277,7 @@ class Gathered:
 
     def _add(self, events: Sequence[Event]) -> None:
         complete = [event for event in events if event.ph == COMPLETE]  # most events
-        others = [event for event in events if event.ph != COMPLETE]
+        others = [e for e in events if e.ph != COMPLETE and not _is_empty(e)]
         points = [event for event in others if event.ph in INSTANTS]
         ends = [event for event in others if event.ph in FLOW_ENDS]
         if points:  # tracks are numbered in the order of the file, independently of batches

@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from traceql.errors import TraceCorrupt
+from traceql.readers.formats.kineto.documents import IS_FOLLOWED, one_document
 from traceql.readers.formats.kineto.kineto_json import (
     OPENING,
     DamagedJson,
@@ -199,7 +200,7 @@ def _end(text: bytes) -> int:
 
 
 def read_json(path: Path, read: Callable[[KinetoJson], Read]) -> Read:
-    """The result of `read` for a file, whose texts are repaired if it is not JSON.
+    """The result of `read` for a file, which is joined or repaired if it is not one document.
 
     Args:
         read: reads the events; it is called again for the repaired file.
@@ -211,6 +212,11 @@ def read_json(path: Path, read: Callable[[KinetoJson], Read]) -> Read:
         return read(KinetoJson(path))
     except DamagedJson as error:
         damage = error
+    if IS_FOLLOWED in str(damage):
+        try:
+            return read(KinetoJson(path, one_document(text_pieces(path))))
+        except DamagedJson as error:
+            damage = error
     repair = Repair(literal=is_literal(text_pieces(path)))
     trace = KinetoJson(path, repair.repaired(text_pieces(path)))
     try:
