@@ -38,7 +38,7 @@ def events() -> list[dict[str, Any]]:
 
 
 def tables(path: Path) -> dict[str, Any]:
-    trace = read_kineto(path, trace_processor=None)
+    (trace,) = read_kineto(path, trace_processor=None)
     read = {name: table.to_pylist() for name, table in trace.tables.items()}
     return read | {"metadata": trace.metadata}
 

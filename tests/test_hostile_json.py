@@ -19,7 +19,7 @@ def read(folder: Path, text: str) -> TraceTables:
     path.write_text(text, encoding="utf-8")
     begun = time.process_time()
     try:
-        return read_kineto(path, trace_processor=None)
+        return next(read_kineto(path, trace_processor=None))
     finally:
         assert time.process_time() - begun < _SECONDS
 

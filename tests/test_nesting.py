@@ -97,7 +97,7 @@ def read_tampered(
         monkeypatch.setattr(module, "arrow_table", answer)
     path = folder / "trace.json"
     traces.write(path, *(traces.kernel(ts=10 * n, dur=5) for n in range(3)))
-    read_kineto(path, trace_processor=None)
+    list(read_kineto(path, trace_processor=None))
 
 
 def later(found: pa.Table) -> pa.Table:

@@ -67,7 +67,7 @@ def both_ways(path: Path) -> dict[str, list[Event]]:
             "count": sorted(found["count"], key=str),
         }
 
-    whole = tables([read_kineto(path, trace_processor=None)])
+    whole = tables(list(read_kineto(path, trace_processor=None)))
     streamed = stream_kineto(path, folder=path.parent, memory_bytes=1 << 30)
     assert tables(list(streamed)) == whole
     return whole
@@ -357,7 +357,10 @@ def test_arguments_and_metadata_without_escapes(tmp_path: Path) -> None:
         "Module Hierarchy": "A::B",
         "Ev Idx": 1,
     }
-    assert read_kineto(path, trace_processor=None).metadata["traceName"] == r"C:\Users\trace.json"
+    assert (
+        next(read_kineto(path, trace_processor=None)).metadata["traceName"]
+        == r"C:\Users\trace.json"
+    )
     assert [r["value"] for r in found["load_check"] if r["check_name"] == "texts not escaped"] == [
         2
     ]

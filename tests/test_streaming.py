@@ -56,7 +56,7 @@ def outcome(read: Callable[[], Iterable[TraceTables]]) -> Any:
 
 def require_equal(path: Path) -> Any:
     """What both readers give for a file, the streaming one in memory and on disk."""
-    wanted, got = outcome(lambda: [read_kineto(path, trace_processor=None)]), None
+    wanted, got = outcome(lambda: list(read_kineto(path, trace_processor=None))), None
     for share in (scratch._SHARE_OF_TABLES, 0):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(scratch, "_SHARE_OF_TABLES", share)

@@ -42,6 +42,11 @@ def may_be_activity(cat: Any) -> bool:
     return kind is None or kind in ON_GPU
 
 
+def is_launch_category(cat: Any) -> bool:
+    """Whether events of this category are calls of a runtime or driver, such as launches."""
+    return cat is not None and kind_of(str(cat)) == EventKind.LAUNCH
+
+
 class DeviceActivities:
     """The activities of a file, of which the tracks are known.
 

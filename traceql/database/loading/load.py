@@ -36,6 +36,7 @@ from traceql.database.loading.graph_captures import (
 )
 from traceql.database.loading.inputs import write_model_config, write_peaks
 from traceql.database.loading.insertion import add_files, add_profiles, create_tables, read_profiles
+from traceql.database.loading.merged_files import Known, loaded_activities, without_copies
 from traceql.database.loading.reading import FileRead, prefetched_recordings, read_files
 from traceql.database.loading.run_directory import run_directories
 from traceql.database.loading.run_files import add_runs
@@ -184,7 +185,7 @@ def load(
         for file in read:
             if file.folder:
                 distinct.setdefault((file.sha256, file.number), file)
-        new = list(distinct.values())
+        new, copies = without_copies([*distinct.values()], partial(_loaded_activities, target))
         if not mix_profilers:
             _require_one_profiler(before, new)
         notes: list[str] = []
@@ -221,10 +222,11 @@ def load(
             done("database", 1, 1)
     paths_of = [*(file.path for file in new), *(profile.path for profile in counters.new)]
     added = list(dict.fromkeys(paths_of))
-    skipped = [file.path for file in read if file.path not in added]
+    skipped = [file.path for file in read if file.path not in (*added, *copies)]
     left_out = [
         *(f"not a trace: {error}" for error in others),
         *map(str, [*captures, *counters.skipped]),
+        *copies.values(),
     ]
     return Loaded(Path(database), added, [*skipped, *counters.known], left_out, notes)
 
@@ -258,6 +260,13 @@ class _Before:
     files: frozenset[str] = frozenset()  # SHA-256 of traces and profiles
     by_dialect: Mapping[str, str] = field(default_factory=dict)  # a trace of each profiler
     is_complete: bool = False  # whether it has all tables
+
+
+def _loaded_activities(database: Path) -> Known:
+    if not database.exists():
+        return {}
+    with closing(opened_database(database, otherwise=_OTHERWISE)) as con:
+        return loaded_activities(con)
 
 
 def _before(database: Path) -> _Before:

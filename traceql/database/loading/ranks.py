@@ -242,7 +242,8 @@ def _rank(one: Recording, claim: Claim) -> Rank:
         size = one.world_size
     else:
         places = dict.fromkeys(("tp_rank", "pp_rank", "dp_rank"), 0) if claim.is_in_grid else {}
-        places |= {f"{kind}_rank": rank for kind, rank in places_in_name(one.path).items()}
+        named = Path(one.facts.label) if one.facts.label else one.path
+        places |= {f"{kind}_rank": rank for kind, rank in places_in_name(named).items()}
         size = None
     if of := claim.replica:
         size = of.replicas * of.size

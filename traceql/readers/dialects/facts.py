@@ -29,6 +29,9 @@ class FileFacts:
         form: which of these forms the file is.
         world_size: the number of ranks in that job.
         least_world_size: the number of ranks that it must have had, where none is stated.
+        label: what a program that merged the files of several ranks into this one calls the rank of
+            this recording, such as `TP00-PP01`; empty if it has no label, None if the file is not
+            merged.
         job_source: where the file has these facts of its job.
         groups: the process groups that the file lists in full, with ranks of that job.
         base_time_ns: the Unix time that the file's times count from, ns.
@@ -45,6 +48,7 @@ class FileFacts:
     form: str = ""
     world_size: int | None = None
     least_world_size: int = 0
+    label: str | None = None
     job_source: str = "metadata of the file"
     groups: Sequence[ProcessGroup] = ()
     base_time_ns: int | None = None

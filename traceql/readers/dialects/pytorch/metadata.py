@@ -15,10 +15,16 @@ def facts(metadata: Mapping[str, Any]) -> FileFacts:
     """
     given = metadata.get(Metadata.DISTRIBUTED_INFO)
     info = given if isinstance(given, dict) else {}
+    given = metadata.get(Metadata.MERGED)
+    merged = given if isinstance(given, dict) else {}
+    rank = _small_number(info.get(Metadata.RANK))
+    labelled = _small_number(merged.get(Metadata.RANK))
     return FileFacts(
-        rank=_small_number(info.get(Metadata.RANK)),
+        rank=labelled if rank is None else rank,
         world_size=_small_number(info.get(Metadata.WORLD_SIZE)),
-        job_source=Metadata.DISTRIBUTED_INFO.value,
+        label=str(merged.get(Metadata.MERGED_LABEL, "")) if merged else None,
+        least_world_size=_small_number(merged.get(Metadata.MERGED_RANKS)) or 0,
+        job_source=Metadata.DISTRIBUTED_INFO.value if rank is not None else "label in merged file",
         groups=list(_groups(info.get(Metadata.PROCESS_GROUPS))),
         base_time_ns=_base_time_ns(metadata.get(Metadata.BASE_TIME)),
         device_names=dict(_devices(metadata.get(Metadata.DEVICE_PROPERTIES))),

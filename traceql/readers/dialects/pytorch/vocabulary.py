@@ -113,6 +113,11 @@ class Metadata(StrEnum):
     GROUP_NAME = "pg_name"
     GROUP_DESCRIPTION = "pg_desc"
     GROUP_RANKS = "ranks"
+    # Written by the reader, not by the profiler: the rank of a recording in a merged file
+    MERGED = "mergedRank"
+    MERGED_RANKS = "ranks"
+    MERGED_NUMBER = "number"
+    MERGED_LABEL = "label"
 
 
 # Keys at the top of a file, which are 1 where the option was set: what the option records.
@@ -129,6 +134,7 @@ OPTIONS: Mapping[str, str] = {
 KNOWN_KEYS = frozenset(
     {
         *(Metadata.BASE_TIME, Metadata.DEVICE_PROPERTIES, Metadata.DISTRIBUTED_INFO, *OPTIONS),
+        Metadata.MERGED,
         *("schemaVersion", "displayTimeUnit", "traceName", "trace_id"),
         # Versions
         *("cuda_driver_version", "cuda_runtime_version", "cupti_version", "cuda_version"),

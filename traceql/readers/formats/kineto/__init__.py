@@ -19,7 +19,7 @@ def _recognises(path: Path) -> bool:
     return path.name.endswith(_SUFFIXES) or begins_like_json(path)
 
 
-def _read(path: Path, *, trace_processor: Path | None) -> "TraceTables":
+def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]":
     from traceql.readers.formats.kineto.read import read_kineto
 
     return read_kineto(path, trace_processor=trace_processor)
@@ -31,10 +31,10 @@ def _stream(path: Path, folder: Path, memory_bytes: int, processes: int) -> "Ite
     return stream_kineto(path, folder=folder, memory_bytes=memory_bytes, processes=processes)
 
 
-def _feed(path: Path, base_ns: int, _metadata: Mapping[str, Any]) -> Iterator[bytes]:
+def _feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:
     from traceql.readers.formats.kineto.read import perfetto_feed
 
-    return perfetto_feed(path, base_ns)
+    return perfetto_feed(path, base_ns, metadata)
 
 
 READER = Reader(

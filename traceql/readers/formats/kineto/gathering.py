@@ -17,7 +17,7 @@ from traceql.readers.arguments import (
     int64_column,
     text_column,
 )
-from traceql.readers.device_activities import may_be_activity
+from traceql.readers.device_activities import is_launch_category, may_be_activity
 from traceql.readers.dialects.pytorch.vocabulary import Argument
 from traceql.readers.dictionary_codes import DistinctValues, Recoding, concatenated, distinct_rows
 from traceql.readers.flows import Flows
@@ -109,6 +109,17 @@ class TrackNumbers:
     def known(self, pairs: Sequence[tuple[Any, Any]]) -> Int64s:
         """The track of each pair; -1 for pairs without one."""
         return np.array([self._numbers.get(pair, -1) for pair in pairs], np.int64)
+
+    def pids(self, numbers: Iterable[int]) -> set[Any]:
+        """The processes of tracks."""
+        pairs = list(self._numbers)
+        return {pairs[number][0] for number in numbers}
+
+    def so_far(self, metadata: Sequence[Event]) -> list[Track]:
+        """The same as `named`, of which only a copy numbers tracks without events."""
+        copy = TrackNumbers()
+        copy._numbers.update(self._numbers)
+        return copy.named(metadata)
 
     def named(self, metadata: Sequence[Event]) -> list[Track]:
         """All tracks by number, with their names; tracks with a name but no events are included."""
@@ -261,7 +272,7 @@ class Gathered:
             if isinstance(batch, Scanned):
                 self._add_scanned(batch)
             else:
-                self._add(batch)
+                self.add(batch)
 
     def _add_scanned(self, batch: Scanned) -> None:
         # All tracks are numbered first, in the order of the file.
@@ -273,9 +284,10 @@ class Gathered:
             self.flow_ends.add_scanned(batch.ends)
             self.phases.update(batch.ends.phases())
         if batch.others:
-            self._add([event_in(text) for text in batch.others])
+            self.add([event_in(text) for text in batch.others])
 
-    def _add(self, events: Sequence[Event]) -> None:
+    def add(self, events: Sequence[Event]) -> None:
+        """Appends events."""
         complete = [event for event in events if event.ph == COMPLETE]  # most events
         others = [e for e in events if e.ph != COMPLETE and not _is_empty(e)]
         points = [event for event in others if event.ph in INSTANTS]
@@ -300,7 +312,7 @@ class Gathered:
     def add_pairs(self, borders: Sequence[Event]) -> None:
         """Adds a slice for each pair of a begin and an end."""
         found = complete_events(borders)
-        self._add(found)
+        self.add(found)
         self.pairs += len(found)
 
 
@@ -427,6 +439,21 @@ class SliceColumns(EventColumns):
     def activity(self) -> pa.Table:
         """One row per event that may be an activity (see device_activities.py)."""
         return pa.concat_tables(self._activity).combine_chunks()
+
+    @property
+    def launching(self) -> set[int]:
+        """The tracks with calls of the runtime or driver."""
+        is_launch = np.array([is_launch_category(cat) for cat in self._cats], np.bool_)
+        return _used(self.track[is_launch[concatenated(self._cat)]])
+
+    @property
+    def active(self) -> set[int]:
+        """The tracks with events that may be activities."""
+        return _used(self.track[self.activity["index"].to_numpy()])
+
+
+def _used(track: Int64s) -> set[int]:
+    return set(np.flatnonzero(np.bincount(track)).tolist())
 
 
 def _dictionary(distinct: DistinctValues, codes: Sequence[Int64s]) -> pa.DictionaryArray:

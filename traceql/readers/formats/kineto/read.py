@@ -1,7 +1,10 @@
 """Reads a JSON trace: parses it, nests the slices with the trace processor, builds the tables."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,19 @@ from traceql.errors import TraceCorrupt
 from traceql.readers import feed
 from traceql.readers.arguments import int64_column, whole_numbers
 from traceql.readers.device_activities import DeviceActivities
+from traceql.readers.dialects.pytorch.vocabulary import Metadata
 from traceql.readers.dictionary_codes import DistinctValues
 from traceql.readers.flows import Flows
 from traceql.readers.formats.kineto.gathering import Gathered
+from traceql.readers.formats.kineto.gpus_of_processes import linked
 from traceql.readers.formats.kineto.kineto_json import Event, KinetoJson, Repairs
 from traceql.readers.formats.kineto.ledger import Counts, remarks, repair_checks
+from traceql.readers.formats.kineto.merged import (
+    MergedRank,
+    about_ranks,
+    events_by_rank,
+    merged_ranks,
+)
 from traceql.readers.formats.kineto.times import Span
 from traceql.readers.formats.kineto.unescaped import read_json
 from traceql.readers.nesting import Nesting, nesting
@@ -41,9 +52,22 @@ class KinetoEvents:
     repairs: Repairs
 
 
-def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
-    """The tables of a JSON trace of PyTorch's profiler, on CUDA or ROCm."""
-    return tables_of(kineto_events(path), trace_processor=trace_processor)
+def read_kineto(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTables]:
+    """The tables of a JSON trace of PyTorch's profiler, on CUDA or ROCm; of each rank, if merged.
+
+    Raises:
+        TraceCorrupt: as `kineto_events` does; or a merged file has ranks that cannot be separated.
+    """
+    with _naming(path):
+        trace, columns = read_json(path, _gathered)
+        ranks = _ranks(columns)
+        found = None if ranks else events_in(columns, trace.metadata, trace.repairs)
+    if found:
+        yield tables_of(found, trace_processor=trace_processor)
+        return
+    del columns
+    for events in _events_of_ranks(path, ranks):
+        yield tables_of(events, trace_processor=trace_processor)
 
 
 def tables_of(
@@ -79,15 +103,22 @@ def kineto_events(path: Path, *, kept: Kept | None = None) -> KinetoEvents:
     Raises:
         TraceCorrupt: the file is not a trace, is damaged, or has events without a time.
     """
-
-    def gathered(trace: KinetoJson) -> tuple[KinetoJson, Gathered]:
-        columns = Gathered(kept(trace) if kept else trace.scanned())
-        columns.add_pairs(columns.borders)
-        return trace, columns
-
-    try:
-        trace, columns = read_json(path, gathered)
+    with _naming(path):
+        trace, columns = read_json(path, partial(_gathered, kept=kept))
         return events_in(columns, trace.metadata, trace.repairs)
+
+
+def _gathered(trace: KinetoJson, kept: Kept | None = None) -> tuple[KinetoJson, Gathered]:
+    columns = Gathered(kept(trace) if kept else trace.scanned())
+    columns.add_pairs(columns.borders)
+    return trace, columns
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Puts the path before the message of an error."""
+    try:
+        yield
     except TraceCorrupt as error:
         raise type(error)(f"{path}: {error}") from None
 
@@ -111,14 +142,67 @@ def events_in(columns: Gathered, metadata: dict[str, Any], repairs: Repairs) -> 
     return KinetoEvents(columns, slices, instants, flows, counters, tracks, metadata, repairs)
 
 
-def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:
-    """The file as JSON for the trace processor, with times relative to `base_ns`."""
-    kineto = kineto_events(path)
+def _ranks(columns: Gathered) -> list[MergedRank]:
+    """The ranks of a merged file; empty for a file of one rank."""
+    slices, tracks = columns.slices, columns.tracks
+
+    def parts() -> Iterator[pa.Table]:
+        known = {"track": pa.array(slices.track), "ts": pa.array(slices.ts)}
+        known |= {"cat": slices.cat, "correlation": slices.correlation}
+        yield linked(pa.table(known), slices.activity, tracks.so_far(columns.about_tracks))
+
+    return merged_ranks(
+        hosts=tracks.pids(slices.launching),
+        possible=tracks.pids(slices.active),
+        tracks=lambda: tracks.so_far(columns.about_tracks),
+        linked=parts,
+    )
+
+
+def _events_of_ranks(path: Path, ranks: Sequence[MergedRank]) -> Iterator[KinetoEvents]:
+    """The events of each rank of a merged file, which is parsed again."""
+    with _naming(path):
+        trace, gathered = read_json(path, partial(_gathered_by_rank, ranks=ranks))
+    gathered.reverse()  # each is freed when it has been read
+    for rank, about in zip(ranks, about_ranks(trace.metadata, ranks), strict=True):
+        repairs = trace.repairs if rank.is_first else Repairs()
+        with _naming(path):
+            events = events_in(gathered.pop(), about, repairs)
+        yield events
+
+
+def _gathered_by_rank(
+    trace: KinetoJson, ranks: Sequence[MergedRank]
+) -> tuple[KinetoJson, list[Gathered]]:
+    found = [Gathered(()) for _ in ranks]
+    for batch in trace:
+        for columns, events in zip(found, events_by_rank(batch, ranks), strict=True):
+            columns.add(events)
+    for columns in found:
+        columns.add_pairs(columns.borders)
+    return trace, found
+
+
+def perfetto_feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:
+    """A rank as JSON for the trace processor, with times relative to `base_ns`.
+
+    Args:
+        metadata: of the rank, as loaded.
+    """
+    kineto = _events_of(path, metadata)
     slices, tracks = kineto.slices, kineto.tracks
     ids = feed.dense_ids(tracks, slices)
     columns = kineto.columns.slices
     described = feed.Described(columns.cat, columns.name, columns.args)
     return feed.described_feed(slices, described, kineto.flows, tracks, ids, feed.FedTimes(base_ns))
+
+
+def _events_of(path: Path, metadata: Mapping[str, Any]) -> KinetoEvents:
+    merged = metadata.get(Metadata.MERGED)
+    if not merged:
+        return kineto_events(path)
+    ranks = _ranks(read_json(path, _gathered)[1])
+    return next(islice(_events_of_ranks(path, ranks), merged[Metadata.MERGED_NUMBER], None))
 
 
 def _slice_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:

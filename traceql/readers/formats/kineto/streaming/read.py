@@ -6,7 +6,7 @@ on disk by DuckDB.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,7 +24,12 @@ from traceql.readers.formats.kineto.streaming.nested import (
     places_of_slices,
 )
 from traceql.readers.formats.kineto.streaming.scratch import Scratch
-from traceql.readers.formats.kineto.streaming.sections import Sections, sections, sections_by_range
+from traceql.readers.formats.kineto.streaming.sections import (
+    Sections,
+    sections,
+    sections_by_range,
+    sections_of_ranks,
+)
 from traceql.readers.tables import (
     COUNTER,
     INSTANT,
@@ -58,41 +63,60 @@ def stream_kineto(
         closing(Scratch(Path(name), memory_bytes=memory_bytes // 2)) as scratch,
     ):
         found = _parsed(path, scratch, min(processes, memory_bytes // _PROCESS_BYTES))
-        placed = nest(found)
-        finished, arrows = finishes(found), 0
-        for drawn in flows(found):
-            arrows += len(drawn)
-            yield TraceTables(_EMPTY | {"flow": drawn}, continues=True)
-        samples = [
-            found.tracks.placed(part, found.counter_places)
-            for part in found.scratch.take("counter")
-        ]
-        tracks = found.tracks.named(found.about_tracks)
-        devices = DeviceActivities(tracks)
-        for section in _sections(found, tracks, devices):
-            yield TraceTables(_EMPTY | section, continues=True)
-        slices = sum(found.slices)
-        what = "events whose parent was computed without the trace processor; all events"
-        found_checks = checks(
-            Remark("nested events", placed.slices, slices, placed.slices == slices, what),
-            found.about_tracks,
-            slices=slices,
-            overlapping=placed.overlapping,
-            negative=found.negative,
-            arrows=arrows,
-            finishes=finished,
-            borders=len(found.borders),
-            pairs=found.pairs,
-        )
-        about = {
-            "counter": pa.concat_tables([COUNTER.empty_table(), *samples]).combine_chunks(),
-            "track": track_table(tracks),
-            "count": found.counts.table(),
-            "load_check": remark_table(
-                [*found_checks, *repair_checks(found.repairs), *devices.remarks()]
-            ),
-        }
-        yield TraceTables(_EMPTY | about, found.metadata)
+        try:
+            ranks = found.ranks()
+        except TraceCorrupt as error:
+            raise type(error)(f"{path}: {error}") from None
+        if not ranks:
+            yield from _tables(found)
+            return
+    with TemporaryDirectory(dir=folder) as name, ExitStack() as scratches:
+        opened = []
+        for number in range(len(ranks)):
+            own = Path(name) / str(number)
+            own.mkdir()
+            scratch = Scratch(own, memory_bytes=memory_bytes // 2 // len(ranks))
+            opened.append(scratches.enter_context(closing(scratch)))
+        for found in sections_of_ranks(path, ranks, opened):
+            yield from _tables(found)
+
+
+def _tables(found: Sections) -> Iterator[TraceTables]:
+    """The tables of one rank, section by section."""
+    placed = nest(found)
+    finished, arrows = finishes(found), 0
+    for drawn in flows(found):
+        arrows += len(drawn)
+        yield TraceTables(_EMPTY | {"flow": drawn}, continues=True)
+    samples = [
+        found.tracks.placed(part, found.counter_places) for part in found.scratch.take("counter")
+    ]
+    tracks = found.tracks.named(found.about_tracks)
+    devices = DeviceActivities(tracks)
+    for section in _sections(found, tracks, devices):
+        yield TraceTables(_EMPTY | section, continues=True)
+    slices = sum(found.slices)
+    what = "events whose parent was computed without the trace processor; all events"
+    found_checks = checks(
+        Remark("nested events", placed.slices, slices, placed.slices == slices, what),
+        found.about_tracks,
+        slices=slices,
+        overlapping=placed.overlapping,
+        negative=found.negative,
+        arrows=arrows,
+        finishes=finished,
+        borders=len(found.borders),
+        pairs=found.pairs,
+    )
+    about = {
+        "counter": pa.concat_tables([COUNTER.empty_table(), *samples]).combine_chunks(),
+        "track": track_table(tracks),
+        "count": found.counts.table(),
+        "load_check": remark_table(
+            [*found_checks, *repair_checks(found.repairs), *devices.remarks()]
+        ),
+    }
+    yield TraceTables(_EMPTY | about, found.metadata)
 
 
 def _parsed(path: Path, scratch: Scratch, processes: int) -> Sections:

@@ -17,12 +17,20 @@ from traceql.errors import TraceCorrupt
 from traceql.readers.compression import MAGIC_BYTES, packing_of
 from traceql.readers.dictionary_codes import DistinctValues
 from traceql.readers.formats.kineto.gathering import END, Gathered, TrackNumbers
-from traceql.readers.formats.kineto.kineto_json import Batch, Event, KinetoJson, Repairs
+from traceql.readers.formats.kineto.gpus_of_processes import linked
+from traceql.readers.formats.kineto.kineto_json import Cut, Event, KinetoJson, Repairs
 from traceql.readers.formats.kineto.ledger import Counts
+from traceql.readers.formats.kineto.merged import (
+    MergedRank,
+    about_ranks,
+    events_by_rank,
+    merged_ranks,
+)
 from traceql.readers.formats.kineto.streaming.scratch import Scratch
 from traceql.readers.formats.kineto.times import Int64s, Span
 from traceql.readers.formats.kineto.unescaped import read_json
 from traceql.readers.tables import ACTIVITY, INSTANT, SLICE
+from traceql.readers.tracks import Track
 
 _EVENTS = 100_000  # of a section, at least
 # Columns of the contract that are unknown until all tracks and parents are known.
@@ -45,6 +53,8 @@ class Sections:
 
     scratch: Scratch
     slices: list[int] = field(default_factory=list)  # the number of slices in each section
+    launching: set[int] = field(default_factory=set)  # tracks with launches
+    active: set[int] = field(default_factory=set)  # tracks with possible activities
     ends: int = 0
     negative: int = 0  # slices with a negative duration
     counts: Counts = field(default_factory=Counts)
@@ -65,6 +75,26 @@ class Sections:
         """Index and start, ns, of the slice that begins first, or of the longest of them."""
         ts, _, index = self._first or (0, 0, -1)
         return index, ts
+
+    def ranks(self) -> list[MergedRank]:
+        """The ranks of a merged file; empty for a file of one rank."""
+
+        def tracks() -> list[Track]:
+            return self.tracks.so_far(self.about_tracks)
+
+        def parts() -> Iterator[pa.Table]:
+            before, named = 0, tracks()
+            tables = self.scratch.parts("slice"), self.scratch.parts("activity")
+            for slices, activity in zip(*tables, strict=True):
+                yield linked(slices, activity, named, before)
+                before += len(slices)
+
+        return merged_ranks(
+            hosts=self.tracks.pids(self.launching),
+            possible=self.tracks.pids(self.active),
+            tracks=tracks,
+            linked=parts,
+        )
 
     def number_tracks_of(self, places: Set[int]) -> None:
         """Numbers the tracks of places that have flow ends but no slices."""
@@ -122,6 +152,8 @@ class Sections:
         numbers = pa.array(np.arange(self.ends, self.ends + len(ends)))
         self.scratch.add("end", ends.add_column(0, NUMBERED_END.field(0), numbers))
         self.span.add(ts, dur, points.ts, samples["ts"].to_numpy())
+        self.launching |= slices.launching
+        self.active |= slices.active
         self.slices.append(len(ts))
         self.ends += len(ends)
         self.negative += int((dur < 0).sum())
@@ -155,11 +187,38 @@ def _read(scratch: Scratch, trace: KinetoJson) -> Sections:
     return found
 
 
-def _grouped(trace: Iterable[Batch]) -> Iterator[Iterator[Batch]]:
+def sections_of_ranks(
+    path: Path, ranks: Sequence[MergedRank], scratches: Sequence[Scratch]
+) -> list[Sections]:
+    """Parses a merged file; the events of each rank go into tables of its own scratch."""
+    return read_json(path, partial(_read_ranks, ranks, scratches))
+
+
+def _read_ranks(
+    ranks: Sequence[MergedRank], scratches: Sequence[Scratch], trace: KinetoJson
+) -> list[Sections]:
+    for scratch in scratches:
+        scratch.clear()
+    found = [Sections(scratch) for scratch in scratches]
+    for batches in _grouped(trace):
+        gathered = [Gathered((), one.tracks) for one in found]
+        for batch in batches:
+            for columns, events in zip(gathered, events_by_rank(batch, ranks), strict=True):
+                columns.add(events)
+        for one, columns in zip(found, gathered, strict=True):
+            one.add(columns)
+    for one, rank, about in zip(found, ranks, about_ranks(trace.metadata, ranks), strict=True):
+        one.add_pairs()
+        one.metadata = about
+        one.repairs = trace.repairs if rank.is_first else Repairs()
+    return found
+
+
+def _grouped(trace: Iterable[Cut]) -> Iterator[Iterator[Cut]]:
     """The batches of one section after the other; batches are parsed lazily."""
     batches = iter(trace)
 
-    def section(first: Batch) -> Iterator[Batch]:
+    def section(first: Cut) -> Iterator[Cut]:
         events = len(first)
         yield first
         while events < _EVENTS and (batch := next(batches, None)) is not None:
@@ -257,6 +316,8 @@ def _joined(parts: Sequence[Sections], scratch: Scratch) -> Sections:
     for part in parts:
         whole.metadata |= part.metadata
         tracks = whole.tracks.merged(part.tracks)
+        whole.launching.update(tracks[sorted(part.launching)].tolist())
+        whole.active.update(tracks[sorted(part.active)].tolist())
         family = whole.families.of(list(part.families))
         place = whole.end_places.of(list(part.end_places))
         counted = whole.counter_places.of(list(part.counter_places))
