@@ -116,9 +116,11 @@ def test_activities_of_any_device_give_the_same_tables(tmp_path: Path) -> None:
         events.append(traces.kernel(ts=ts, dur=5, cat="my_op", correlation=ts, device=1))
         events.append(traces.kernel(ts=ts, dur=5, cat=f"odd_{ts}", device=2, stream=ts))
         del events[-1]["args"]["device"]
-    label = {"ph": "M", "name": "process_labels", "pid": 1, "args": {"labels": "TPU 1"}}
-    got = require_equal(traces.write(tmp_path / "trace.json", *events, label))
-    assert len(got["activity"]) == 6
+    events += [traces.host("on the host", ts=0, dur=5, cat="hpu_op")]
+    events += [traces.host("on the device", ts=0, dur=5, cat="hpu_op") | {"pid": 3}]
+    events += [traces.host("aten::mm", ts=0, dur=5)]
+    got = require_equal(traces.write(tmp_path / "trace.json", *events))
+    assert len(got["activity"]) == 7
     assert [row["value"] for row in got["load_check"] if row["ok"] is False] == [6]
 
 

@@ -8,7 +8,7 @@ are found, and those of Intel's unitrace and of JAX.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,14 +47,21 @@ def is_launch_category(cat: Any) -> bool:
     return cat is not None and kind_of(str(cat)) == EventKind.LAUNCH
 
 
+def is_on_host(cat: Any) -> bool:
+    """Whether events of this category are on a thread of the host."""
+    return cat is not None and kind_of(str(cat)) in _ON_HOST
+
+
 class DeviceActivities:
     """The activities of a file, of which the tracks are known.
 
     Args:
         tracks: all tracks of the file, by number.
+        host_pids: returns the processes with events of the host, such as operators.
     """
 
-    def __init__(self, tracks: Sequence[Track]) -> None:
+    def __init__(self, tracks: Sequence[Track], host_pids: Callable[[], set[Any]] = set) -> None:
+        self._host_pids = host_pids
         self._host = np.array([_is_host(track) for track in tracks], np.bool_)
         self._device = np.array([_is_device(track) for track in tracks], np.bool_)
         self._pid = [track.pid for track in tracks]
@@ -85,7 +92,9 @@ class DeviceActivities:
         ]
         given = np.sum([pc.is_valid(column).to_numpy() for column in arguments], axis=0)
         is_named = np.array([str(name).lower() in DEVICE_CATEGORIES for name in names] + [False])
-        by_name = is_named[code[at]] & ~self._beside_host(slices["track"], cats, names)[track]
+        host_pids = self._host_pids()
+        beside_host = np.array([pid in host_pids for pid in self._pid], np.bool_)
+        by_name = is_named[code[at]] & ~beside_host[track]
         here = by_name | self._device[track] | (given > 1)
         kept = here & ~self._host[track]
         odd = ~kept & pc.or_(*(pc.is_valid(column) for column in arguments[:2])).to_numpy()
@@ -93,17 +102,6 @@ class DeviceActivities:
             count.update(str(([*names, None])[number]) for number in code[at[rows]].tolist())
         known[at[kept]] = True
         return possible.filter(pa.array(known))
-
-    def _beside_host(
-        self, track: pa.ChunkedArray, cats: pa.DictionaryArray, names: Sequence[str | None]
-    ) -> Bools:
-        """For each track, whether its process has events of the host, such as operators."""
-        host = np.array(
-            [name is not None and kind_of(name) in _ON_HOST for name in names] + [False]
-        )
-        codes = cats.indices.fill_null(len(names)).to_numpy()
-        pids = {self._pid[number] for number in np.unique(track.to_numpy()[host[codes]])}
-        return np.array([pid in pids for pid in self._pid], np.bool_)
 
     def remarks(self) -> Iterator[Remark]:
         """Which activities were recognised without a known category, and which events were not."""

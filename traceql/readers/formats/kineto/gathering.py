@@ -17,7 +17,7 @@ from traceql.readers.arguments import (
     int64_column,
     text_column,
 )
-from traceql.readers.device_activities import is_launch_category, may_be_activity
+from traceql.readers.device_activities import is_launch_category, is_on_host, may_be_activity
 from traceql.readers.dialects.pytorch.vocabulary import Argument
 from traceql.readers.dictionary_codes import DistinctValues, Recoding, concatenated, distinct_rows
 from traceql.readers.flows import Flows
@@ -416,6 +416,12 @@ class SliceColumns(EventColumns):
                 self._gpu_cats.append(code)
         self._cats_seen += new
         return np.flatnonzero(np.isin(self._cat[-1], self._gpu_cats))
+
+    def host_pids(self) -> set[Any]:
+        """The processes that have events of the host, such as operators."""
+        host = [code for code, cat in enumerate(self._cats) if is_on_host(cat)]
+        found = np.bincount(self.track[np.isin(concatenated(self._cat), host)])
+        return self._tracks.pids(np.flatnonzero(found).tolist())
 
     @property
     def dur(self) -> Int64s:

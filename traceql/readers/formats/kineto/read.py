@@ -78,7 +78,8 @@ def tables_of(
     counts = Counts()
     counts.add(kineto.columns)
     checks = remarks(kineto.columns, kineto.slices, kineto.flows, nested)
-    slices, devices = _slice_table(kineto, nested), DeviceActivities(kineto.tracks)
+    slices = _slice_table(kineto, nested)
+    devices = DeviceActivities(kineto.tracks, kineto.columns.slices.host_pids)
     tables = {
         "slice": slices,
         "activity": devices.found(kineto.columns.slices.activity, slices),

@@ -92,7 +92,7 @@ def _tables(found: Sections) -> Iterator[TraceTables]:
         found.tracks.placed(part, found.counter_places) for part in found.scratch.take("counter")
     ]
     tracks = found.tracks.named(found.about_tracks)
-    devices = DeviceActivities(tracks)
+    devices = DeviceActivities(tracks, lambda: found.host_pids)
     for section in _sections(found, tracks, devices):
         yield TraceTables(_EMPTY | section, continues=True)
     slices = sum(found.slices)

@@ -57,6 +57,7 @@ class Sections:
     active: set[int] = field(default_factory=set)  # tracks with possible activities
     ends: int = 0
     negative: int = 0  # slices with a negative duration
+    host_pids: set[Any] = field(default_factory=set)  # processes with events of the host
     counts: Counts = field(default_factory=Counts)
     tracks: TrackNumbers = field(default_factory=TrackNumbers)
     about_tracks: list[Event] = field(default_factory=list)  # metadata events
@@ -114,6 +115,7 @@ class Sections:
         self.span.include(other.span)
         self.about_tracks += other.about_tracks
         self.borders += other.borders
+        self.host_pids |= other.host_pids
         self.repairs.wrong_bytes += other.repairs.wrong_bytes
 
     def add_pairs(self) -> None:
@@ -155,6 +157,7 @@ class Sections:
         self.launching |= slices.launching
         self.active |= slices.active
         self.slices.append(len(ts))
+        self.host_pids |= slices.host_pids()
         self.ends += len(ends)
         self.negative += int((dur < 0).sum())
         self.counts.add(columns)
