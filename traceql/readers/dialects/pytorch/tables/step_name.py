@@ -37,24 +37,26 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from traceql.sql.definition import declared_schema
-from traceql.util.arrow_duckdb import query_tables
-from traceql.util.text import literal
 
 _SCHEMA = declared_schema(__file__)
 _TEXTS = ("name", "is_frame", "place", "source", "phase")
-_COUNTS = ("requests", "tokens")
-_GROUP = re.compile(r"\(\?P<(?P<name>\w+)>")
 _NUMBERS = tuple(name for name in _SCHEMA.names if name not in _TEXTS)
+_COUNTS = ("requests", "tokens")
+_NAMED_GROUP = re.compile(r"\(\?P<\w+>")
 _ANNOTATIONS = """
-    SELECT DISTINCT slice.name
-    FROM slice
-    INNER JOIN event_kind USING (rank, cat)
-    WHERE event_kind.kind IN ('annotation', 'gpu_annotation')
+    WITH annotation AS MATERIALIZED (
+        SELECT DISTINCT slice.name
+        FROM slice
+        INNER JOIN event_kind USING (rank, cat)
+        WHERE event_kind.kind IN ('annotation', 'gpu_annotation')
+    )
+    SELECT name FROM annotation WHERE regexp_matches(name, $pattern)
 """
 _FRAMES = """
     SELECT DISTINCT slice.name
@@ -63,6 +65,7 @@ _FRAMES = """
     WHERE
         event_kind.kind = 'frame'
         AND (starts_with(slice.name, 'nn.Module: ') OR slice.name LIKE '%model_executor/%')
+        AND regexp_matches(slice.name, $pattern)
         AND slice.rank NOT IN (
             SELECT DISTINCT slice.rank
             FROM slice
@@ -71,83 +74,68 @@ _FRAMES = """
             WHERE event_kind.kind IN ('annotation', 'gpu_annotation')
         )
 """
-
-
-@cache
-def patterns() -> tuple[Mapping[str, str], ...]:
-    """The rows of step_name.csv."""
-    file = Path(__file__).with_suffix(".csv")
-    with file.open(newline="", encoding="utf-8") as opened:
-        return tuple(csv.DictReader(opened))
+_HAS_FRAMES = "SELECT EXISTS (FROM event_kind WHERE kind = 'frame')"
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
-    yield _SCHEMA.empty_table()
-    annotations = pa.concat_tables(
-        [_SCHEMA.empty_table(), *query_tables(con, _matched("annotation", _ANNOTATIONS))]
-    )
+    annotations = _named(con, "annotation", _ANNOTATIONS)
     yield annotations
-    con.register("incoming", annotations)
-    yield from query_tables(con, _matched("frame", _FRAMES))
-    con.unregister("incoming")
+    if con.execute(_HAS_FRAMES).fetchall()[0][0]:
+        con.register("incoming", annotations)
+        yield _named(con, "frame", _FRAMES)
+        con.unregister("incoming")
 
 
-def _matched(kind: str, names: str) -> str:
-    """The statement that returns the rows of names of a kind.
+@cache
+def _patterns(kind: str) -> Mapping[re.Pattern[str], Mapping[str, str]]:
+    """The rows of step_name.csv of a kind, by their patterns, with the place of their source."""
+    file = Path(__file__).with_suffix(".csv")
+    with file.open(newline="", encoding="utf-8") as opened:
+        listed = list(csv.DictReader(opened))
+    sources = list(dict.fromkeys(row["source"] for row in listed))
+    return {
+        re.compile(row["pattern"]): {**row, "place": str(sources.index(row["source"]))}
+        for row in listed
+        if row["kind"] == kind
+    }
+
+
+def _named(con: duckdb.DuckDBPyConnection, kind: str, names: str) -> pa.Table:
+    """The rows of names of a kind.
 
     Args:
-        names: the statement that returns the names.
+        names: the statement that returns those that any pattern matches.
     """
-    own = [row for row in patterns() if row["kind"] == kind]
-    tests = " ".join(
-        f"WHEN regexp_matches(name, {literal(row['pattern'])}) THEN {number}"
-        for number, row in enumerate(own)
-    )
-    found = " UNION ALL ".join(_described(number, row) for number, row in enumerate(own))
-    return f"""
-        WITH candidate AS MATERIALIZED ({names}),
-        known AS MATERIALIZED (
-            SELECT * FROM (SELECT name, CASE {tests} END AS number FROM candidate)
-            WHERE number IS NOT NULL
-        )
-        {found}
-    """
+    texts = [_NAMED_GROUP.sub("(?:", pattern.pattern) for pattern in _patterns(kind)]
+    found = con.execute(names, {"pattern": "|".join(texts)}).fetchall()
+    return pa.Table.from_pylist([_described(kind, name) for (name,) in found], _SCHEMA)
 
 
-def _described(number: int, row: Mapping[str, str]) -> str:
-    """The rows of names that a pattern matches first."""
-    sources = list(dict.fromkeys(row["source"] for row in patterns()))
-    values = {
-        name: f"regexp_extract(name, {literal(_only_group(row['pattern'], name))}, 1)"
-        if f"(?P<{name}>" in row["pattern"]
-        else _implied(name, row)
-        for name in _NUMBERS
+def _described(kind: str, name: str) -> dict[str, Any]:
+    """The row of a name, by the first pattern that matches it."""
+    matches = ((row, pattern.search(name)) for pattern, row in _patterns(kind).items())
+    row, found = next((row, match) for row, match in matches if match)
+    stated = {name: _number(text) for name, text in found.groupdict().items()}
+    values = {name: stated[name] if name in stated else _implied(name, row) for name in _NUMBERS}
+    if row["tokens_each"] and values["generation_tokens"] is None:
+        values["generation_tokens"] = int(row["tokens_each"]) * (values["generation_requests"] or 0)
+    return {
+        "name": name,
+        "is_frame": kind == "frame",
+        "place": int(row["place"]),
+        "source": row["source"],
+        "phase": row["phase"] or None,
+        **values,
     }
-    if row["tokens_each"]:
-        each = f"{row['tokens_each']} * TRY_CAST({values['generation_requests']} AS BIGINT)"
-        said = f"TRY_CAST({values['generation_tokens']} AS BIGINT)"
-        values["generation_tokens"] = f"COALESCE({said}, {each})"
-    columns = [f"TRY_CAST({value} AS BIGINT) AS {name}" for name, value in values.items()]
-    return f"""
-        SELECT
-            name,
-            {row["kind"] == "frame"} AS is_frame,
-            CAST({sources.index(row["source"])} AS BIGINT) AS place,
-            {literal(row["source"])} AS source,
-            NULLIF({literal(row["phase"])}, '') AS phase,
-            {", ".join(columns)}
-        FROM known
-        WHERE number = {number}
-    """
 
 
-def _only_group(pattern: str, name: str) -> str:
-    """The pattern with this group alone: DuckDB reads no more than nine."""
-    return _GROUP.sub(lambda found: "(" if found["name"] == name else "(?:", pattern)
+def _number(text: str | None) -> int | None:
+    """The number in a text; None without one, or if it exceeds 64 bits."""
+    return int(text) if text and len(text) < 19 else None
 
 
-def _implied(name: str, row: Mapping[str, str]) -> str:
+def _implied(name: str, row: Mapping[str, str]) -> int | None:
     """The value of a quantity that a name does not state: 0 if its phase has no such requests."""
     part, quantity = name.split("_", 1)
     is_absent = row["phase"] in ("idle", "decode" if part == "context" else "prefill")
-    return "0" if is_absent and row["kind"] != "frame" and quantity in _COUNTS else "NULL"
+    return 0 if is_absent and row["kind"] == "annotation" and quantity in _COUNTS else None
