@@ -12,7 +12,7 @@
 -- @column call_ns         BIGINT   Duration of the launch call on the host, ns.
 -- @column kernels         BIGINT   GPU activities in the replay; NULL if they were not recorded, but the replay as a whole.
 -- @column layers          BIGINT   Model layers in the replay; NULL like kernels.
--- @column first_kernel_ns BIGINT   From the start of the launch call to the start of the first GPU activity, ns.
+-- @column first_kernel_ns BIGINT   From the start of the launch call to the start of the first GPU activity, ns; NULL if the clocks of host and GPU do not agree.
 -- @column replay_ns       BIGINT   From the start of the first GPU activity to the end of the last one, ns.
 -- @column busy_ns         BIGINT   Part of replay_ns in which an activity of the replay ran, ns.
 -- @column tokens          BIGINT   Tokens of the step.
@@ -54,7 +54,7 @@ SELECT
     launch.dur AS call_ns,
     CASE WHEN NOT replay.is_unrecorded THEN replay.kernels END AS kernels,
     CASE WHEN NOT replay.is_unrecorded THEN replay.layers END AS layers,
-    replay.ts - launch.ts AS first_kernel_ns,
+    CASE WHEN host_clock.agrees THEN replay.ts - launch.ts END AS first_kernel_ns,
     replay.end_ts - replay.ts AS replay_ns,
     replay.busy_ns,
     step.context_tokens + step.generation_tokens AS tokens,
@@ -66,5 +66,6 @@ SELECT
     END AS padding_pct
 FROM replay
 INNER JOIN launch ON replay.launch_id = launch.id
+LEFT JOIN host_clock ON launch.rank = host_clock.rank
 LEFT JOIN step USING (step_id)
 ORDER BY launch.ts, launch.id

@@ -7,7 +7,8 @@
 -- - sync: like host, but the host was blocked in a synchronizing call for at least half of that time
 -- - dependency: the next kernel was launched but waited for another stream
 -- - launch: the next kernel was launched and had not started yet
--- - unknown: the launch call of the next kernel is not in the trace
+-- - not recorded: records of kernels that may have run meanwhile are missing, so that the GPU may not have been idle
+-- - unknown: the launch call of the next kernel is not in the trace, or the clocks of host and GPU do not agree
 -- @param  by         VARCHAR = 'rank'  One row per rank, or per rank and phase; of each cause.
 -- @param  rank       BIGINT  = NULL  Only this rank; all ranks by default.
 -- @param  phase      VARCHAR = NULL  Only gaps of steps of this phase; all by default.
@@ -15,7 +16,7 @@
 -- @values phase      prefill decode mixed idle
 -- @column rank       BIGINT   Rank.
 -- @column phase      VARCHAR  Phase of the gap's step; NULL unless by is phase.
--- @column cause      VARCHAR  sync, host, dependency, launch or unknown.
+-- @column cause      VARCHAR  sync, host, dependency, launch, not recorded or unknown.
 -- @column gaps       BIGINT   Number of gaps.
 -- @column idle_ns    BIGINT   Total duration of the gaps, ns.
 -- @column share_pct  DOUBLE   Percent of the idle time of the rank that passes the filters.

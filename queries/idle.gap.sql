@@ -6,7 +6,7 @@
 -- @param  gap        INTEGER = 1     Which gap: 1 is the longest.
 -- @param  rank       BIGINT  = NULL  Only gaps of this rank; all by default.
 -- @param  cause      VARCHAR = NULL  Only gaps of this cause; all by default.
--- @values cause      sync host dependency launch unknown
+-- @values cause      sync host dependency launch 'not recorded' unknown
 -- @column rank       BIGINT   Rank.
 -- @column ts         BIGINT   Start of the gap, ns since the run's first event.
 -- @column dur        BIGINT   Duration of the gap, ns.

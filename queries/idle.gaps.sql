@@ -7,11 +7,11 @@
 -- @param  limit             INTEGER = 20    Maximum number of rows.
 -- @param  rank              BIGINT  = NULL  Only this rank; all ranks by default.
 -- @param  cause             VARCHAR = NULL  Only gaps of this cause; all by default.
--- @values cause             sync host dependency launch unknown
+-- @values cause             sync host dependency launch 'not recorded' unknown
 -- @column rank              BIGINT   Rank.
 -- @column ts                BIGINT   Start of the gap, ns since the run's first event.
 -- @column dur               BIGINT   Duration of the gap, ns.
--- @column cause             VARCHAR  sync, host, dependency, launch or unknown (see gap.cause).
+-- @column cause             VARCHAR  sync, host, dependency, launch, not recorded or unknown (see gap.cause).
 -- @column launched_ns       BIGINT   Part of the gap after the next kernel's launch call returned, ns; NULL if unknown.
 -- @column step_id           BIGINT   Step of the kernel that ends the gap.
 -- @column phase             VARCHAR  Phase of that step.
@@ -32,7 +32,9 @@ WITH longest AS (
 )
 SELECT
     longest.rank, longest.ts, longest.dur, longest.cause,
-    longest.dur - LEAST(GREATEST(launch.ts + launch.dur - longest.ts, 0), longest.dur) AS launched_ns,
+    CASE
+        WHEN host_clock.agrees THEN longest.dur - LEAST(GREATEST(launch.ts + launch.dur - longest.ts, 0), longest.dur)
+    END AS launched_ns,
     longest.step_id, step.phase,
     previous_kernel.name AS previous_kernel,
     next_kernel.name AS next_kernel
@@ -41,4 +43,5 @@ LEFT JOIN step USING (step_id)
 LEFT JOIN kernel AS previous_kernel ON longest.previous_kernel_id = previous_kernel.id
 LEFT JOIN kernel AS next_kernel ON longest.next_kernel_id = next_kernel.id
 LEFT JOIN launch ON next_kernel.launch_id = launch.id
+LEFT JOIN host_clock ON longest.rank = host_clock.rank
 ORDER BY longest.dur DESC, longest.rank, longest.ts

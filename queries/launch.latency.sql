@@ -3,7 +3,8 @@
 -- Use it to tell launch overhead from a busy GPU. The start latency runs from the beginning of the
 -- call to the start of the first kernel that it launched (a graph launch has many). It includes
 -- waiting behind earlier kernels. The idle_start columns count only launches that found their
--- stream empty, which gives the pure launch latency.
+-- stream empty, which gives the pure launch latency. Where the clocks of host and GPU do not agree,
+-- all of them are NULL; the ledger says so.
 -- @param  rank               BIGINT  = NULL  Only this rank; all ranks by default.
 -- @column rank               BIGINT   Rank.
 -- @column name               VARCHAR  CUDA runtime or driver call.
@@ -11,7 +12,7 @@
 -- @column kernels            BIGINT   GPU activities that these calls launched.
 -- @column call_p50_ns        DOUBLE   Duration of the call on the host, median, ns.
 -- @column call_p99_ns        DOUBLE   Duration of the call on the host, 99th percentile, ns.
--- @column start_p50_ns       DOUBLE   From the call to the start of its first kernel, median, ns.
+-- @column start_p50_ns       DOUBLE   From the call to the start of its first kernel, median, ns; NULL if the clocks do not agree.
 -- @column start_p99_ns       DOUBLE   From the call to the start of its first kernel, 99th percentile, ns.
 -- @column idle_launches      BIGINT   Launches that found their stream empty.
 -- @column idle_start_p50_ns  DOUBLE   From the call to the start of its first kernel on an empty stream, median, ns.
@@ -42,9 +43,11 @@ launched AS (
     SELECT
         launch.rank, launch.name, launch.dur, first_activity.kernels,
         first_activity.ts - launch.ts AS start_ns,
-        COALESCE(first_activity.previous_end_ts <= launch.ts, TRUE) AS was_idle
+        COALESCE(first_activity.previous_end_ts <= launch.ts, TRUE) AS was_idle,
+        host_clock.agrees
     FROM first_activity
     INNER JOIN launch ON first_activity.launch_id = launch.id
+    LEFT JOIN host_clock ON launch.rank = host_clock.rank
 )
 SELECT
     rank, name,
@@ -52,11 +55,11 @@ SELECT
     CAST(SUM(kernels) AS BIGINT) AS kernels,
     quantile_cont(dur, 0.5) AS call_p50_ns,
     quantile_cont(dur, 0.99) AS call_p99_ns,
-    quantile_cont(start_ns, 0.5) AS start_p50_ns,
-    quantile_cont(start_ns, 0.99) AS start_p99_ns,
-    COUNT(*) FILTER (was_idle) AS idle_launches,
-    quantile_cont(start_ns, 0.5) FILTER (was_idle) AS idle_start_p50_ns,
-    quantile_cont(start_ns, 0.99) FILTER (was_idle) AS idle_start_p99_ns
+    quantile_cont(start_ns, 0.5) FILTER (agrees) AS start_p50_ns,
+    quantile_cont(start_ns, 0.99) FILTER (agrees) AS start_p99_ns,
+    CASE WHEN BOOL_AND(agrees) THEN COUNT(*) FILTER (was_idle) END AS idle_launches,
+    quantile_cont(start_ns, 0.5) FILTER (agrees AND was_idle) AS idle_start_p50_ns,
+    quantile_cont(start_ns, 0.99) FILTER (agrees AND was_idle) AS idle_start_p99_ns
 FROM launched
 GROUP BY rank, name
 ORDER BY rank, launches DESC, name

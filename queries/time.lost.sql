@@ -10,6 +10,7 @@
 -- - sync: like host, and the host was blocked in a synchronizing call
 -- - launch: the next kernel was launched and had not started yet, for most of the gap; between kernels this is the GPU's own delay
 -- - dependency: the next kernel waited for another stream
+-- - not recorded: records of kernels that may have run meanwhile are missing, so that nothing may have been lost
 -- - kernel, preemption, copy: the late rank spent more time in compute kernels, in those of another stream, or in copies
 -- - communication: the late rank was held up by another communicator
 -- - peer: the devices that waited identify the late rank, but not the cause: not all ranks are loaded (see comm.peers)
@@ -24,7 +25,7 @@
 -- @column rank        BIGINT   Rank that the cause is on; NULL if unknown.
 -- @column phase       VARCHAR  Phase of the steps of that rank, or of those that waited for it if the cause is peer; NULL if unknown.
 -- @column graph_mode  VARCHAR  How these steps used CUDA graphs: full, piecewise or none.
--- @column cause       VARCHAR  host, sync, dependency, launch, kernel, preemption, copy, communication, peer, pipeline, start, clock or unknown.
+-- @column cause       VARCHAR  host, sync, dependency, launch, not recorded, kernel, preemption, copy, communication, peer, pipeline, start, clock or unknown.
 -- @column late_place  BIGINT   Number of the late rank in its communicator, from 0, if the cause is peer.
 -- @column lost_ns     BIGINT   Time that it cost all ranks together, ns: idle_ns and wait_ns.
 -- @column idle_ns     BIGINT   Part of lost_ns in which the rank itself was idle, ns.

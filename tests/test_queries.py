@@ -155,7 +155,7 @@ def test_head_has_a_sentence_first_units_and_why_there_may_be_no_rows(file: Path
     [
         ("category", CATEGORIES),
         ("phase", {"prefill", "decode", "mixed", "idle"}),
-        ("cause", {"sync", "host", "dependency", "launch", "unknown"}),
+        ("cause", {"sync", "host", "dependency", "launch", "not recorded", "unknown"}),
     ],
 )
 def test_allowed_values_are_those_of_the_column(name: str, values: set[str]) -> None:

@@ -8,7 +8,7 @@
 -- @column rank       BIGINT   Rank that lost the time.
 -- @column part       VARCHAR  idle or exposed_wait.
 -- @column root_rank  BIGINT   Rank that the cause is on: the rank itself if it was idle, the late rank if it waited.
--- @column cause      VARCHAR  sync, host, dependency, launch, unknown or, of waiting, what made the late rank late.
+-- @column cause      VARCHAR  sync, host, dependency, launch, not recorded, unknown or, of waiting, what made the late rank late.
 -- @column base_ns    DOUBLE   Time in a step of base, ns.
 -- @column new_ns     DOUBLE   Time in a step of new, ns.
 -- @column delta_ns   DOUBLE   new_ns - base_ns, ns.

@@ -12,6 +12,7 @@ _SAMPLED = 1024  # one row in this many is examined to find where parts begin
 _SPANS = """
     SELECT rank, device, COUNT(*), MIN(ts), MAX(ts + GREATEST(dur, 0)), MAX(dur)
     FROM {table}
+    WHERE ts IS NOT NULL
     GROUP BY rank, device
     ORDER BY rank, device
 """

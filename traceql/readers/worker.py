@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from traceql.readers.tables import TraceTables
 
 RESULT = "result.json"
+_MINUTES_NS = 600 * 10**9  # what lies within this time of everything else is not out of place
+_MONTH_NS = 30 * 86_400 * 10**9  # no recording lasts longer
 _BATCH_ROWS = 32_768  # DuckDB scans batches in parallel
 
 
@@ -199,18 +201,33 @@ def part_name(table: str, part: int) -> str:
 
 
 def _with_extent(extent: dict[str, int], trace: "TraceTables") -> dict[str, int]:
-    """The first and the last time of earlier parts and this one; empty without events."""
+    """The first and the last time of earlier parts and this one; empty without events.
+
+    Impossible times (see the table recording_span) count only as the lowest and the highest.
+    """
     import numpy as np
 
     slices, *points = (trace.tables[name] for name in ("slice", "instant", "counter"))
     starts = np.concatenate([table["ts"].to_numpy() for table in (slices, *points)])
     if not len(starts):
         return extent
-    ends = np.append(slices["ts"].to_numpy() + slices["dur"].to_numpy(), starts)
-    first, last = int(starts.min()), int(ends.max())
+    ends = starts.copy()
+    ends[: slices.num_rows] += slices["dur"].to_numpy()
+    lowest, highest = int(starts.min()), int(max(starts.max(), ends.max()))
+    first, last = lowest, highest
+    if highest - lowest > _MINUTES_NS:
+        middle = np.partition(starts, len(starts) // 2)[len(starts) // 2]
+        has_time = (starts != 0) | (ends != 0)
+        if starts[has_time].min(initial=highest) <= _MINUTES_NS:  # 0 is a time like others
+            has_time[:] = True
+        has_time &= (abs(starts - middle) <= _MONTH_NS) & (abs(ends - middle) <= _MONTH_NS)
+        if has_time.any():
+            first, last = int(starts[has_time].min()), int(ends[has_time].max())
     return {
         "first_ts": min(first, extent.get("first_ts", first)),
         "last_ts": max(last, extent.get("last_ts", last)),
+        "lowest_ts": min(lowest, extent.get("lowest_ts", lowest)),
+        "highest_ts": max(highest, extent.get("highest_ts", highest)),
     }
 
 

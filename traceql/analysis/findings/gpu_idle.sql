@@ -9,7 +9,7 @@
 -- @advice     idle.gaps lists the longest gaps, with the kernels before and after them.
 -- @source     rule of thumb: a GPU should be busy for more than 80% of the time
 -- @threshold  long = 100000  Mean length of the gaps, ns, from which single gaps are to blame rather than the delay of each kernel.
--- @needs      finding_rule, lost_time, rank_window, run_window, step, waiting, wording
+-- @needs      finding_rule, host_clock, lost_time, rank_window, run_window, step, waiting, wording
 WITH caused AS (
     SELECT
         rank, cause,
@@ -48,18 +48,23 @@ SELECT
     format(
         'The {} of rank {} is idle for {:.1f} ms, {:.0f}% of its span{}. {:.0f}% of it has the cause ''{}''{}{}.',
         wording.device, idle.rank, idle.ns / 1e6, 100.0 * idle.ns / rank_window.ns,
-        CASE WHEN idle.cause = 'unknown' THEN '' ELSE ', although its host is not late' END,
+        CASE WHEN idle.cause = 'unknown' OR NOT host_clock.agrees THEN '' ELSE ', although its host is not late' END,
         100.0 * idle.cause_ns / idle.ns, idle.cause,
         CASE idle.cause
             WHEN 'dependency' THEN ': the next kernel waited for another stream'
             WHEN 'launch' THEN ': the next kernel was launched but had not started'
-            ELSE ': the trace does not show the launch of the next kernel'
+            ELSE CASE
+                WHEN NOT host_clock.agrees
+                    THEN ': the clocks of CPU and GPU do not agree, so that the trace does not show what it waited for'
+                ELSE ': the trace does not show the launch of the next kernel'
+            END
         END,
         CASE WHEN phase.phase IS NOT NULL
             THEN format('; {} steps have {:.0f}% of it', phase.phase, 100.0 * phase.ns / idle.ns)
         ELSE '' END
     ) AS finding,
     CASE
+        WHEN NOT host_clock.agrees THEN 'Record again, with a newer version of the profiler if there is one: it converts the times.'
         WHEN idle.cause = 'unknown' THEN wording.calls_advice
         WHEN idle.mean_ns < rule.thresholds['long']
             THEN 'Larger batches give each kernel more work for the same delay; kernels that are fused need fewer starts.'
@@ -70,6 +75,7 @@ INNER JOIN rank_window USING (rank)
 CROSS JOIN (SELECT thresholds FROM finding_rule WHERE finding = 'GPU idle') AS rule
 CROSS JOIN wording
 LEFT JOIN phase USING (rank)
+LEFT JOIN host_clock USING (rank)
 -- If the others wait for this rank for the same reason, finding late rank reports it.
 WHERE idle.rank NOT IN (
     SELECT waiting.rank

@@ -183,7 +183,7 @@ def _placed(
     extents = []
     for file, _ in in_order:
         base = file.facts.base_time_ns
-        if any(ns + (base or 0) not in _INT64 for ns in (0, file.first_ts, file.last_ts)):
+        if any(ns + (base or 0) not in _INT64 for ns in (0, file.lowest_ts, file.highest_ts)):
             raise TraceCorrupt(
                 f"{file.path}: baseTimeNanoseconds {base} makes times exceed 64 bits"
             )

@@ -56,8 +56,10 @@ class FileRead:
     format: str = ""
     dialect: str = ""
     metadata: dict[str, Any] | None = None
-    first_ts: int = 0  # ns, in the file's own time
+    first_ts: int = 0  # ns, in the file's own time; of events with a possible time
     last_ts: int = -1  # ns; before first_ts if the file has no events
+    lowest_ts: int = 0  # ns; of all events
+    highest_ts: int = 0  # ns; of all events
     is_kept: bool = False  # whether the folder is kept for another attempt
 
     @cached_property

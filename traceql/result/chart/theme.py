@@ -75,7 +75,8 @@ PHASES = {"prefill": _ORANGE, "decode": _BLUE, "mixed": _GREEN, "idle": _IDLE}
 # UNKNOWN: darker than idle time, beside which it may stand.
 CAUSES = {
     "sync": "#7A0177", "host": _ORANGE, "dependency": _GREEN, "launch": "#56B4E9",
-    UNKNOWN: "#55606B", "kernel": _BLUE, "preemption": "#882255", "copy": "#7A0177",
+    "not recorded": "#B8A88A", UNKNOWN: "#55606B", "kernel": _BLUE, "preemption": "#882255",
+    "copy": "#7A0177",
     "communication": _COMMUNICATION, "peer": "#E8A0BF", "skew": "#767676", "start": "#117733",
     "pipeline": "#CC79A7", "clock": "#999933",
 }  # fmt: skip

@@ -3,13 +3,13 @@
 -- The table kernel adds layers and roles.
 -- @kind   scratch
 -- @scope  rank
--- @needs  activity, event_kind, iteration, kernel_class, launch, launch_origin, slice, symbol, trace
+-- @needs  activity, event_kind, is_possible_time, iteration, kernel_class, launch, launch_origin, recording_span, slice, symbol, trace
 -- @column id         BIGINT     Id of the activity; the same number as slice.id.
 -- @column rank       BIGINT     Rank whose GPU ran it.
 -- @column device     BIGINT     Number of the device on its machine; -1 if the file has none.
 -- @column stream     BIGINT     Number of the stream; -1 if the file has none.
--- @column ts         BIGINT     Start on the GPU, ns since the run's first event.
--- @column dur        BIGINT     Duration on the GPU, ns; 0 where the file has a negative one.
+-- @column ts         BIGINT     Start on the GPU, ns since the run's first event; NULL if the recorded time is impossible (recording_span).
+-- @column dur        BIGINT     Duration on the GPU, ns; 0 where the file has a negative one, NULL if the recorded time is impossible.
 -- @column name       VARCHAR    Name as in the file.
 -- @column kind       VARCHAR    kernel, memcpy or memset.
 -- @column category   VARCHAR    What it is: gemm, attention, kv_cache, norm, rope, activation, moe, collective, elementwise, sampling, input_prep, memcpy, memset, graph (the replay of a CUDA graph whose kernels were not recorded), or other if no rule matches (see kernel_class).
@@ -36,9 +36,11 @@ gpu_slice AS (
         slice.ts, GREATEST(slice.dur, 0) AS dur, slice.name, slice.correlation,
         COALESCE(event_kind.kind, 'kernel') AS kind,  -- of JAX, without a category
         activity.bytes,
-        activity.grid, activity.block
+        activity.grid, activity.block,
+        is_possible_time(slice.ts, slice.dur, span.earliest_ts, span.latest_ts, span.zero_ts) AS is_timed
     FROM activity
     INNER JOIN slice USING (id)
+    INNER JOIN recording_span AS span ON slice.rank = span.rank
     LEFT JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.cat
 ),
 -- The step in which activities without a launch call began, where steps are known from the GPU.
@@ -120,7 +122,9 @@ replayed_task AS (
         AND in_replay.replays = replay_call.calls
 )
 SELECT
-    gpu_slice.id, gpu_slice.rank, gpu_slice.device, gpu_slice.stream, gpu_slice.ts, gpu_slice.dur,
+    gpu_slice.id, gpu_slice.rank, gpu_slice.device, gpu_slice.stream,
+    CASE WHEN gpu_slice.is_timed THEN gpu_slice.ts END AS ts,
+    CASE WHEN gpu_slice.is_timed THEN gpu_slice.dur END AS dur,
     gpu_slice.name, gpu_slice.kind,
     CASE gpu_slice.kind WHEN 'kernel' THEN kernel_class.category ELSE gpu_slice.kind END AS category,
     COALESCE(kernel_class.symbol, whole_kind.letter) AS symbol,

@@ -1,22 +1,22 @@
 # One row per interval of a rank's GPU span in which a device did nothing, with the cause.
 # @schema main
 # @scope  rank
-# @needs  classified_kernel, device_state, event_kind, launch, launch_origin, slice, trace
+# @needs  classified_kernel, device_state, event_kind, host_clock, launch, launch_origin, slice, trace, unrecorded_time
 # @empty_unless device_state
 # @column rank                BIGINT   Rank.
 # @column device              BIGINT   Number of the device on its machine.
 # @column ts                  BIGINT   Start, ns since the run's first event.
 # @column dur                 BIGINT   Duration, ns.
-# @column cause               VARCHAR  Why the device was idle. sync: the launching thread, or the one that requested the launch, was blocked in a synchronizing call for at least half of the time from the start of the gap to the launch call of the next kernel. host: that launch call began after the start of the gap. dependency: the next kernel had been launched, but waited for an event of another stream: its host had requested that, or its stream spent at least half of the gap on it. launch: it had been launched, but had not started yet. unknown: its launch call is not in the trace, or there is no next kernel.
+# @column cause               VARCHAR  Why the device was idle. not recorded: it may not have been: in the order of launches, a kernel whose record is missing or has no possible time lies between the kernels around the gap. sync: the launching thread, or the one that requested the launch, was blocked in a synchronizing call for at least half of the time from the start of the gap to the launch call of the next kernel. host: that launch call began after the start of the gap. dependency: the next kernel had been launched, but waited for an event of another stream: its host had requested that, or its stream spent at least half of the gap on it. launch: it had been launched, but had not started yet. unknown: its launch call is not in the trace, there is no next kernel, or the clocks of host and GPU do not agree (ledger).
 # @column step_id             BIGINT   Step of the kernel that ended the gap, or else of the kernel before the gap.
 # @column previous_kernel_id  BIGINT   Kernel that ended when the gap began (kernel.id); NULL at the start of the GPU span.
 # @column next_kernel_id      BIGINT   Kernel that ended the gap (kernel.id); NULL at the end of the GPU span.
-# @column track_id            BIGINT   Track of the host thread that requested that kernel (slice.track_id): the launching one, or the one that requested the launch. NULL if unknown.
+# @column track_id            BIGINT   Track of the host thread that requested that kernel (slice.track_id): the launching one, or the one that requested the launch. NULL if unknown, or if the clocks of host and GPU do not agree.
 
 """Finds the kernels around each interval, and what the threads and streams before it waited for."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Self
@@ -31,7 +31,7 @@ from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import Columns, columns_of, in_order, rows_where
 
 _SCHEMA = declared_schema(__file__)
-_CAUSES = pa.array(["sync", "host", "dependency", "launch", "unknown"])
+_CAUSES = pa.array(["not recorded", "unknown", "sync", "host", "dependency", "launch"])
 _NEVER = np.iinfo(np.int64).min  # a time or a thread that is unknown
 _IDLE = """
     SELECT ts, dur
@@ -112,7 +112,10 @@ _DEVICE_WAITS = """
     ORDER BY rank, place, ts
 """
 
-_Place = tuple[int, int]  # a rank, and one of its threads or streams
+_UNRECORDED = "SELECT rank, device AS place, ts, end_ts - ts AS dur FROM unrecorded_time ORDER BY rank, place, ts"
+_OTHER_CLOCKS = "SELECT rank FROM host_clock WHERE NOT agrees"
+
+_Place = tuple[int, int]  # a rank, and one of its threads, streams or devices
 
 
 @dataclass(frozen=True)
@@ -123,20 +126,25 @@ class _Waits:
         blocking: when each thread was blocked in synchronizing calls.
         event: when each thread made a stream wait for an event, ns, sorted.
         device: when each stream of an Ascend device waited for an event.
+        unrecorded: when kernels may have run on each device whose records are missing.
+        other_clocks: the ranks on which the clocks of host and GPU do not agree.
     """
 
     blocking: Mapping[_Place, Elapsed]
     event: Mapping[_Place, Int64s]
     device: Mapping[_Place, Elapsed]
+    unrecorded: Mapping[_Place, Elapsed]
+    other_clocks: Set[int]
 
     @classmethod
     def of(cls, con: duckdb.DuckDBPyConnection) -> Self:
-        blocking, device = (
+        blocking, device, unrecorded = (
             {place: Elapsed.of(own["ts"], own["dur"]) for place, own in _by_place(con, sql)}
-            for sql in (_BLOCKING_CALLS, _DEVICE_WAITS)
+            for sql in (_BLOCKING_CALLS, _DEVICE_WAITS, _UNRECORDED)
         )
         event = {place: own["ts"] for place, own in _by_place(con, _EVENT_WAITS)}
-        return cls(blocking, event, device)
+        other_clocks = {rank for (rank,) in con.execute(_OTHER_CLOCKS).fetchall()}
+        return cls(blocking, event, device, unrecorded, other_clocks)
 
 
 @dataclass(frozen=True)
@@ -180,7 +188,13 @@ def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
             kernels = in_order(kernels, "ts", "id")
             calls = _calls(con, kernels)
             intervals = _intervals(part, idle, kernels, calls)
-            yield _gaps(part, intervals, kernels, _causes(intervals, kernels, calls, waits))
+            if part.rank in waits.other_clocks:  # it is unknown when the host did what
+                never = np.full(len(intervals.ts), _NEVER)
+                intervals = replace(intervals, launch_ts=never, track_id=never)
+            cause = _causes(intervals, kernels, calls, waits)
+            if missing := waits.unrecorded.get((part.rank, part.device)):
+                cause = np.where(missing.passes(intervals.ts, intervals.end), 0, cause)
+            yield _gaps(part, intervals, kernels, cause)
             latest = _latest_of_streams(kernels, part.end)
 
 
@@ -262,16 +276,9 @@ def _causes(one: _Interval, kernels: Columns, calls: Columns, waits: _Waits) -> 
         is_dependent = waited * 2 >= one.end - one.ts
     else:
         is_dependent = _awaits_event(one, kernels, calls, waits)
-    return np.select(
-        [
-            is_late & (blocked * 2 >= issued - one.ts),
-            is_late,
-            is_dependent,
-            one.launch_ts != _NEVER,
-        ],
-        range(len(_CAUSES) - 1),
-        len(_CAUSES) - 1,
-    )
+    is_blocked = is_late & (blocked * 2 >= issued - one.ts)
+    causes = [is_blocked, is_late, is_dependent, one.launch_ts != _NEVER]
+    return np.select(causes, range(2, len(_CAUSES)), 1)
 
 
 def _elapsed(

@@ -13,8 +13,8 @@
 -- @column rank          BIGINT     Rank whose GPU ran it.
 -- @column device        BIGINT     Number of the device on its machine; -1 if the file has none.
 -- @column stream        BIGINT     Number of the stream; -1 if the file has none.
--- @column ts            BIGINT     Start on the GPU, ns since the run's first event.
--- @column dur           BIGINT     Duration on the GPU, ns; 0 where the file has a negative one, which slice.dur keeps.
+-- @column ts            BIGINT     Start on the GPU, ns since the run's first event; NULL if the recorded time is impossible, such as 0 beside Unix times (slice.ts has it).
+-- @column dur           BIGINT     Duration on the GPU, ns; 0 where the file has a negative one, NULL if the recorded time is impossible.
 -- @column name          VARCHAR    Name as in the file, but without the numbers of the call that operations of HCCL have behind it (slice.name has them).
 -- @column kind          VARCHAR    kernel, memcpy or memset.
 -- @column category      VARCHAR    What it is: gemm, attention, kv_cache, norm, rope, activation, moe, collective, elementwise, sampling, input_prep, memcpy, memset, graph (the replay of a CUDA graph whose kernels were not recorded), or other if no rule matches (see kernel_class).

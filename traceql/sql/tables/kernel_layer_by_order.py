@@ -70,7 +70,7 @@ _KERNELS = """
     FROM classified_kernel
     LEFT JOIN incoming AS part USING (name)
     WHERE
-        rank = $rank AND device = $device
+        rank = $rank AND device = $device AND ts IS NOT NULL
         AND CASE category WHEN 'collective' THEN COALESCE($awaiting, stream) ELSE stream END = $stream
     ORDER BY ts, id
 """

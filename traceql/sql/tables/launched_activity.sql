@@ -1,10 +1,10 @@
--- One row per GPU activity of a rank whose steps the host does not show, but annotations of the GPU or layers may.
+-- One row per GPU activity with a possible time, of a rank whose steps the host does not show, but annotations of the GPU or layers may.
 --
 -- Only kernels of inference count as layers: those that write to a KV cache or update a state, or attention
 -- with sampling and without a backward pass.
 -- @kind   scratch
 -- @scope  rank
--- @needs  activity, annotated_step, event_kind, kernel_class, slice, symbol, trace
+-- @needs  activity, annotated_step, event_kind, is_possible_time, kernel_class, recording_span, slice, symbol, trace
 -- @column id         BIGINT   Id of the activity (slice.id).
 -- @column rank       BIGINT   Rank whose GPU ran it.
 -- @column device     BIGINT   Number of the device on its machine; -1 if the file has none.
@@ -52,8 +52,10 @@ SELECT
     CASE WHEN event_kind.kind = 'memcpy' THEN NULLIF(regexp_extract(slice.name, 'HtoD|DtoH|DtoD'), '') END AS copy
 FROM activity
 INNER JOIN slice USING (id)
+INNER JOIN recording_span AS span ON slice.rank = span.rank
 INNER JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.cat
 LEFT JOIN kernel_class ON slice.name IS NOT DISTINCT FROM kernel_class.name AND event_kind.kind = 'kernel'
 LEFT JOIN symbol AS whole_kind ON event_kind.kind = whole_kind.category
 LEFT JOIN call ON slice.rank = call.rank AND slice.correlation = call.correlation
 WHERE slice.rank IN (FROM without_steps)
+    AND is_possible_time(slice.ts, slice.dur, span.earliest_ts, span.latest_ts, span.zero_ts)

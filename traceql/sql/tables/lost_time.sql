@@ -11,7 +11,7 @@
 -- @column part             VARCHAR  idle or exposed_wait.
 -- @column root_rank        BIGINT   Rank that the cause is on: the rank itself if it was idle, the late rank if it waited; NULL if unknown.
 -- @column root_step_id     BIGINT   Step of the root rank; NULL if unknown.
--- @column cause            VARCHAR  Of idle time, gap.cause: sync, host, dependency, launch or unknown; launch also if the next kernel had been launched before the middle of the gap. Of wait time, straggler.cause of the late rank: host, kernel, preemption, copy, communication, launch, start or unknown; peer if the late rank is known from the devices that waited alone, so that the reason is unknown; pipeline if a pipeline stage waited for another one; clock if the clocks of the ranks differ by more than the operation lasts.
+-- @column cause            VARCHAR  Of idle time, gap.cause: sync, host, dependency, launch, not recorded or unknown; launch also if the next kernel had been launched before the middle of the gap. Of wait time, straggler.cause of the late rank: host, kernel, preemption, copy, communication, launch, start or unknown; peer if the late rank is known from the devices that waited alone, so that the reason is unknown; pipeline if a pipeline stage waited for another one; clock if the clocks of the ranks differ by more than the operation lasts.
 -- @column communicator_id  BIGINT   Communicator of the operations that waited; NULL if idle.
 -- @column late_place       BIGINT   Number of the late rank in that communicator, from 0, if the cause is peer.
 -- @column intervals        BIGINT   Number of intervals.

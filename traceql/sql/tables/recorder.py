@@ -1,10 +1,10 @@
 # One row per rank: the profiler that recorded it, and when.
 # @scope  rank
-# @needs  slice, trace
+# @needs  recording_span, trace
 # @column rank        BIGINT   Rank.
 # @column profiler    VARCHAR  Name of the profiler, with its version and options as far as the file has them; NULL if it does not name the profiler.
 # @column world_size  BIGINT  Number of ranks of the job, as the file states it; NULL if it does not.
-# @column first_ns    BIGINT   Time of the first event by the clock of the file, ns: Unix time, or since the start of the machine; NULL without events.
+# @column first_ns    BIGINT   Time of the first event with a possible time by the clock of the file, ns: Unix time, or since the start of the machine; NULL without events.
 # @column last_ns     BIGINT   Time of the last end of an event by that clock, ns; NULL without events.
 
 """Reads the name and the times of each profiler with the dialect of its file."""
@@ -18,14 +18,13 @@ from traceql.sql.definition import declared_schema
 _FILES = """
     SELECT
         trace.rank,
-        ANY_VALUE(trace.dialect),
-        ANY_VALUE(trace.metadata),
-        MIN(slice.ts) - ANY_VALUE(trace.file_offset_ns),
-        MAX(slice.ts + slice.dur) - ANY_VALUE(trace.file_offset_ns)
+        trace.dialect,
+        trace.metadata,
+        span.first_ts - trace.file_offset_ns,
+        span.last_ts - trace.file_offset_ns
     FROM trace
-    LEFT JOIN slice ON trace.rank = slice.rank
+    LEFT JOIN recording_span AS span ON trace.rank = span.rank
     WHERE trace.rank IS NOT NULL
-    GROUP BY trace.rank
     ORDER BY trace.rank
 """
 

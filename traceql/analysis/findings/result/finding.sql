@@ -24,7 +24,13 @@ SELECT
     ROW_NUMBER() OVER in_order AS rank_order,
     CASE WHEN measured.value >= finding_rule.severe AND measured.is_uncertain IS NOT TRUE THEN 'severe' ELSE 'notable' END
         AS severity,
-    measured.kind, measured.finding,
+    measured.kind,
+    concat(
+        measured.finding,
+        CASE WHEN measured.kind <> 'broken ledger' AND lost_records.pct >= 1 THEN format(
+            ' The records of {:.0f}% of the launches are missing: the numbers are of what was recorded.', lost_records.pct
+        ) END
+    ) AS finding,
     CAST(measured.value AS DOUBLE) AS value,
     finding_rule.unit,
     CAST(measured.cost_ns AS BIGINT) AS cost_ns,
@@ -40,6 +46,7 @@ SELECT
 FROM measured
 INNER JOIN finding_rule ON measured.kind = finding_rule.finding
 CROSS JOIN run_window
+CROSS JOIN lost_records
 WHERE measured.value >= finding_rule.notable
 WINDOW in_order AS (
     ORDER BY

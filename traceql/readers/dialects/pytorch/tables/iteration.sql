@@ -5,7 +5,7 @@
 -- trace is one iteration.
 -- @kind   scratch
 -- @scope  rank
--- @needs  annotated_step, forward_pass, launched_activity, slice, step_name
+-- @needs  annotated_step, forward_pass, launched_activity, recording_span, step_name
 -- @column step_id                BIGINT   Number across all ranks, from 0.
 -- @column number                 BIGINT   Position among the iterations of its rank, from 0.
 -- @column rank                   BIGINT   Rank that ran it.
@@ -53,18 +53,16 @@ candidate AS (
     UNION ALL
     SELECT
         rank,
-        MIN(id) AS id,
+        0 AS id,
         NULL AS name,
-        MIN(ts) AS ts,
-        MAX(ts + dur) - MIN(ts) AS dur,
+        first_ts AS ts,
+        last_ts - first_ts AS dur,
         NULL AS gpu_ts,
         'trace' AS source
-    FROM slice
+    FROM recording_span
     WHERE
-        rank IS NOT NULL
-        AND rank NOT IN (SELECT rank FROM annotated_step)
+        rank NOT IN (SELECT rank FROM annotated_step)
         AND rank NOT IN (SELECT rank FROM forward_pass)
-    GROUP BY rank
 )
 SELECT
     ROW_NUMBER() OVER (ORDER BY candidate.rank, candidate.ts, candidate.id) - 1 AS step_id,
