@@ -225,6 +225,12 @@ entry AS (
     WHERE late > 0
     UNION ALL
     SELECT
+        50, rank, 'drift of the GPU clock', drift_ns, NULL, FALSE,
+        'how much the clock of the GPU gains on that of the host during the recording, ns: kernels start ever later after their launch, or ever earlier. The clocks of host and GPU do not agree'
+    FROM host_clock
+    WHERE drift_ns <> 0
+    UNION ALL
+    SELECT
         51, rank, 'kernels in a step', in_step, kernels, NULL,
         'GPU activities launched after the first step began; all GPU activities'
     FROM gpu

@@ -2,8 +2,9 @@
 --
 -- Profilers write 0, or times years away, for activities that they could not time. A time is impossible
 -- if it is more than 30 days from the median of the events of the host (of all events, if the host has none), or
--- more than 10 minutes before the first event of the host and before almost all (95%) activities, or after them; or 0 with a
--- duration of 0, if all else begins more than a second later. No recording lasts that long, and no kernel runs for minutes after or before everything that its host did.
+-- more than 10 minutes before the first event of the host and before three quarters of the activities, or
+-- after them; or 0 with a duration of 0, if all else begins more than a second later. No recording lasts that
+-- long, and no kernel runs for minutes after or before everything that its host did.
 -- @scope  rank
 -- @needs  activity, slice, trace
 -- @column rank         BIGINT  Rank.
@@ -44,9 +45,9 @@ near AS (
         rank,
         MIN(event.ts) AS first_ts,
         MAX(event.end_ts) AS last_ts,
-        LEAST(MIN(event.ts) FILTER (NOT event.on_gpu), quantile_disc(event.ts, 0.05) FILTER (event.on_gpu)) AS usual_ts,
+        LEAST(MIN(event.ts) FILTER (NOT event.on_gpu), quantile_disc(event.ts, 0.25) FILTER (event.on_gpu)) AS usual_ts,
         GREATEST(
-            MAX(event.end_ts) FILTER (NOT event.on_gpu), quantile_disc(event.end_ts, 0.95) FILTER (event.on_gpu)
+            MAX(event.end_ts) FILTER (NOT event.on_gpu), quantile_disc(event.end_ts, 0.75) FILTER (event.on_gpu)
         ) AS usual_end_ts,
         BOOL_AND(event.on_gpu) AS is_gpu_only,
         ANY_VALUE(middle.ts) AS middle_ts
