@@ -17,13 +17,14 @@
 -- @column context_tokens       BIGINT   Prompt tokens processed, of all requests together.
 -- @column generation_requests  BIGINT   Number of requests that generate tokens.
 -- @column generation_tokens    BIGINT   Tokens generated, of all requests together.
--- @column graph_mode           VARCHAR  full (attention ran inside a graph replay), piecewise (there were graph replays, and attention ran outside them) or none (no graph replays); NULL without kernels, or if those of its graph replays were not recorded.
+-- @column graph_mode           VARCHAR  full (attention ran inside a graph replay), piecewise (there were graph replays, and attention ran outside them) or none (no graph replays); NULL without kernels, or if those of its graph replays or the calls that launched them were not recorded.
 -- @column source               VARCHAR  How the step was found: by an annotation of an engine (execute_context: vLLM, tensorrt_llm, sglang, atom), by ProfilerStep (annotation of PyTorch's profiler), by Python frames (sglang_frame: forward_extend and forward_decode of SGLang; module: calls of the whole model), by forward_pass (layers in the order of kernels), or trace (the whole trace is one step). docs/engines.md explains them. Annotations are those of the host, or else of the GPU.
 WITH on_gpu AS (
     SELECT
         step_id,
         MIN(ts) AS gpu_ts,
         MAX(ts + dur) - MIN(ts) AS gpu_dur,
+        COUNT(launch_id) AS launched,
         COUNT(DISTINCT launch_id) FILTER (in_graph) AS graph_launches,
         BOOL_OR(in_graph AND category = 'attention') AS attention_in_graph,
         BOOL_OR(category = 'graph') AS has_unrecorded_graphs
@@ -45,6 +46,7 @@ SELECT
     iteration.generation_tokens,
     CASE
         WHEN on_gpu.step_id IS NULL OR on_gpu.has_unrecorded_graphs THEN NULL
+        WHEN iteration.gpu_ts IS NOT NULL AND on_gpu.launched = 0 THEN NULL  -- calls were not recorded
         WHEN on_gpu.graph_launches = 0 AND graph_call.step_id IS NULL THEN 'none'
         WHEN on_gpu.graph_launches = 0 THEN NULL  -- of what was replayed, nothing is in the file
         WHEN on_gpu.attention_in_graph THEN 'full'
