@@ -434,7 +434,21 @@ _EVENT = json.dumps(traces.host("x", ts=1, dur=2))
 
 
 @pytest.mark.parametrize(
-    "text", [f"[{_EVENT},{_EVENT[:-1]}", f"[{_EVENT},,", "[", f'{{"traceEvents": [{_EVENT},']
+    "text", [f"[{_EVENT},\n]", f'{{"traceEvents": [{_EVENT}, {_EVENT} , ], "traceName": "x"}}']
+)
+def test_a_comma_behind_the_last_event_is_no_damage(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(text)
+    assert len(both_ways(path)["slice"]) == text.count(_EVENT)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"[{_EVENT},{_EVENT[:-1]}", f"[{_EVENT},,", "["),
+        f'{{"traceEvents": [{_EVENT},',
+        f"[{_EVENT}][{_EVENT}]",
+    ],
 )
 def test_what_ends_elsewhere_is_truncated(text: str, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
@@ -593,6 +607,8 @@ def test_render_stages_fail_the_ledger(tmp_path: Path) -> None:
 # --- files that are no traces --------------------------------------------------------------------
 
 NO_TRACES: dict[str, tuple[bytes, str]] = {
+    "utf16.json": ("\ufeff[]".encode("utf-16-le"), "save it as UTF-8"),
+    "twice.json.gz": (gzip.compress(gzip.compress(b"[]")), "compressed twice"),
     "timeline.json": (b"[[1000, 2000], [[0, 10], [0, 20]]]", "memory timeline of PyTorch"),
     "empty.json": (b"[[], []]", "memory timeline of PyTorch"),
     "raw.json": (b"[[-1, 1, 4096, 0], [120, 2, 4096, 0]]", "memory timeline of PyTorch"),

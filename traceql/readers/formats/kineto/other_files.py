@@ -17,6 +17,11 @@ _NUMBERS = re.compile(rb"\s*\[\s*\[\s*(?:-?[\d.]+\s*[,\]]|\])")  # of lists of n
 _STACKS = re.compile(rb"(?:[^\n;]+;)+[^\n;]* \d+\r?\n")
 
 _BINARY: list[tuple[Callable[[bytes], bool], str]] = [
+    (
+        lambda head: head.startswith((b"\xff\xfe", b"\xfe\xff")),
+        "a text in UTF-16, as PowerShell writes it; save it as UTF-8",
+    ),
+    (lambda head: head.startswith(b"\x1f\x8b"), "compressed twice; unpack it once"),
     (lambda head: _is_pickle(head) and b"segments" in head, _SNAPSHOT),
     (lambda head: _is_pickle(head), "a pickle of Python, not a trace; load the profiler's file"),
     (lambda head: b"Memory Timeline" in head and b"<html" in head, _MEMORY_TIMELINE),

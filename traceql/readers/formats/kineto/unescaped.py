@@ -30,10 +30,12 @@ Read = TypeVar("Read")
 _KEY = rb'"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*:'
 _BETWEEN_EVENTS = re.compile(rb"(?<=\})(\s*,\s*)(?=\{\s*%b)" % _KEY)
 _FIRST_EVENT = re.compile(rb"\s*\[\s*(?=\{)")  # of the array form
-_END_OF_EVENTS = re.compile(rb"\}(?=\s*\])")
+_END_OF_EVENTS = re.compile(rb"\}(?=\s*,?\s*\])")
+_LAST_COMMA = re.compile(rb"\s*,(?=\s*\])")  # which JSON does not allow, but viewers do
 # A name ends before the next key of its event; an argument before the next key, or a brace.
 _NAME = re.compile(rb'("name"\s*:\s*")(.*?)(?="\s*,\s*%b)' % _KEY, re.DOTALL)
-_NAME_IN_LINE = re.compile(rb'"name"\s*:\s*"(.*)"\s*,\s*"pid"\s*:')  # whatever it contains
+# A name that ends in its line, and may contain keys, except those of another event.
+_NAME_IN_LINE = re.compile(rb'"name"\s*:\s*"((?:(?!"p(?:h|id)"\s*:).)*)"\s*,\s*"pid"\s*:')
 _ARGUMENTS = re.compile(rb'"args"\s*:\s*(?=\{)')
 _BEFORE_A_KEY = rb'"\s*,\s*"[^"\\\n]*"\s*:'
 _VALUES = [
@@ -82,7 +84,7 @@ class Repair:
                 self.line = line + (before + event[: name.start()]).count(b"\n")
             yield self._values(before)
             yield event if fixed is None else fixed
-            yield self._values(after)
+            yield self._values(_LAST_COMMA.sub(b"", after, count=1) if event else after)
             line += (before + event + after).count(b"\n")
 
     def event(self, text: bytes) -> bytes | None:
