@@ -48,6 +48,7 @@ Complete = tuple[int | None, int | None, str, int, int]
 Described = tuple[int, str]  # start, and the arguments in one form
 
 _INSTANTS = frozenset("iIRn")
+_BORDERS = frozenset("BEbeSF")
 _TWICE = "\0twice"  # marks an object that has a key twice
 _SPELLED = "drills.spelled"
 _BARE = re.compile(r"(?<=[:,\[\s])-?(?:nan|inf)(?=\s*[,}\]])")
@@ -69,12 +70,14 @@ class Truth:
         described: their starts and arguments, where these are certain.
         uncertain: the number of other complete events.
         instants: the number of instants.
+        borders: the number of begins and ends, of which two make a slice.
     """
 
     certain: Counter[Complete] = field(default_factory=Counter)
     described: Counter[Described] = field(default_factory=Counter)
     uncertain: int = 0
     instants: int = 0
+    borders: int = 0
 
     @property
     def complete(self) -> int:
@@ -106,6 +109,8 @@ def truth_of(text: bytes) -> Truth | None:
                 found.described[complete[3], one_form(event.get("args"))] += 1
         elif phase in _INSTANTS and isinstance(phase, str):
             found.instants += 1
+        elif isinstance(phase, str):
+            found.borders += phase in _BORDERS
     return found
 
 

@@ -439,7 +439,9 @@ _EVENT = json.dumps(traces.host("x", ts=1, dur=2))
 def test_a_comma_behind_the_last_event_is_no_damage(text: str, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text(text)
-    assert len(both_ways(path)["slice"]) == text.count(_EVENT)
+    found = both_ways(path)
+    assert len(found["slice"]) == text.count(_EVENT)
+    assert check_value(found, "comma behind the last event") == [1]
 
 
 @pytest.mark.parametrize(

@@ -136,11 +136,13 @@ class Repairs:
         texts: names and arguments without escapes.
         wrong_bytes: bytes that are not UTF-8.
         has_no_end: whether the list of events is not closed.
+        has_last_comma: whether a comma is behind its last event.
     """
 
     texts: int = 0
     wrong_bytes: int = 0
     has_no_end: bool = False
+    has_last_comma: bool = False
 
 
 class KinetoJson:

@@ -91,6 +91,7 @@ _NO_END = (
     "0: the list of events is not closed, as if the program was killed; "
     "all that was written is loaded, and what it had not yet written is missing"
 )
+_LAST_COMMA = "a comma that JSON does not allow there, so that the file was read twice"
 _NEGATIVE = (
     "events with a negative duration, which are loaded unchanged "
     "and count as empty wherever time is measured; all events"
@@ -163,3 +164,5 @@ def repair_checks(repairs: Repairs) -> Iterator[Remark]:
         yield Remark("bytes not UTF-8", wrong, wrong, None, _WRONG_BYTES)
     if repairs.has_no_end:
         yield Remark("end of the file", 0, 1, None, _NO_END)
+    if repairs.has_last_comma:
+        yield Remark("comma behind the last event", 1, 1, None, _LAST_COMMA)

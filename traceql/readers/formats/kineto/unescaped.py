@@ -65,11 +65,13 @@ class Repair:
 
     Attributes:
         texts: how many names and arguments were repaired.
+        has_last_comma: whether a comma behind the last event was left out.
         line: the line, from 1, of the first event whose name cannot be repaired; 0 for none.
     """
 
     def __init__(self, *, literal: bool) -> None:
         self.texts = 0
+        self.has_last_comma = False
         self.line = 0
         self._literal = literal
 
@@ -84,7 +86,10 @@ class Repair:
                 self.line = line + (before + event[: name.start()]).count(b"\n")
             yield self._values(before)
             yield event if fixed is None else fixed
-            yield self._values(_LAST_COMMA.sub(b"", after, count=1) if event else after)
+            if comma := _LAST_COMMA.match(after):
+                self.has_last_comma = True
+                after = after[comma.end() :]
+            yield self._values(after)
             line += (before + event + after).count(b"\n")
 
     def event(self, text: bytes) -> bytes | None:
@@ -229,5 +234,5 @@ def read_json(path: Path, read: Callable[[KinetoJson], Read]) -> Read:
         # The place of a later error would count the repaired text.
         why = _PLACE.sub("", str(error)) if repair.texts else str(damage)
         raise TraceCorrupt(why) from None
-    trace.repairs.texts = repair.texts
+    trace.repairs.texts, trace.repairs.has_last_comma = repair.texts, repair.has_last_comma
     return result
