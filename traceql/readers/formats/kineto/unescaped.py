@@ -223,6 +223,11 @@ def read_json(path: Path, read: Callable[[KinetoJson], Read]) -> Read:
         try:
             return read(KinetoJson(path, one_document(text_pieces(path))))
         except DamagedJson as error:
+            if IS_FOLLOWED in str(error):
+                raise TraceCorrupt(
+                    "the file goes on after the end of the trace; several processes may have "
+                    "written into it: record one file for each"
+                ) from None
             damage = error
     repair = Repair(literal=is_literal(text_pieces(path)))
     trace = KinetoJson(path, repair.repaired(text_pieces(path)))
