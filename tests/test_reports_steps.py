@@ -278,6 +278,14 @@ def test_a_graph_capture_beside_a_run_is_left_out_with_a_line(tmp_path: Path) ->
         assert [row["rank"] for row in opened.sql("SELECT rank FROM trace ORDER BY rank")] == [0, 1]
 
 
+def test_captures_that_name_no_kernel_are_not_read(tmp_path: Path) -> None:
+    traces.write(tmp_path / "in" / "rank0.json", *forward(whole(), ts=0))
+    beside = traces.write(tmp_path / "in" / "capture_traces" / "bs_1_rank0.json", *capture())
+    loaded = traceql.load(tmp_path / "in", tmp_path / "run.duckdb")
+    said = "recordings of graph captures; kernels have no graph node ids to name by them"
+    assert loaded.others == [f"{beside.parent}: {said}"]
+
+
 def test_a_run_that_captures_and_replays_graphs_is_a_run(tmp_path: Path) -> None:
     replays = [
         event

@@ -176,11 +176,12 @@ def load(
         )
         read, captures = without_captures(read)
         require_a_run(read, captures, has_database=bool(before.files))
-        beside = capture_files(files) if have_graph_nodes(read) else []
-        if more := [file for file in beside if file not in files]:
+        beside = [file for file in capture_files(files) if file not in files]
+        if beside and have_graph_nodes(read):
             (own := folder / "captures").mkdir()
-            of_captures, _ = read_into(more, own, prefetched={}, done=lambda _count: None)
+            of_captures, _ = read_into(beside, own, prefetched={}, done=lambda _count: None)
             captures = [*captures, *without_captures(of_captures)[1]]
+            beside = []
         distinct: dict[tuple[str, int], FileRead] = {}
         for file in read:
             if file.folder:
@@ -226,6 +227,10 @@ def load(
     left_out = [
         *(f"not a trace: {error}" for error in others),
         *map(str, [*captures, *counters.skipped]),
+        *(
+            f"{place}: recordings of graph captures; kernels have no graph node ids to name by them"
+            for place in dict.fromkeys(file.parent for file in beside)
+        ),
         *copies.values(),
     ]
     return Loaded(Path(database), added, [*skipped, *counters.known], left_out, notes)
