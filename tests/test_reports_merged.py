@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import traces
+from merging import LABELS, Merge, Trace, labelled, merged, offset
 
 import traceql
 from traceql.errors import RankConflict, TraceCorrupt
@@ -17,28 +18,6 @@ from traceql.readers.registry import reader_of
 SHARED = Path(__file__).parents[2] / "shared"
 REPORT = SHARED / "reports" / "merged-ranks-in-one-file" / "merged-1795000000.trace.json.gz"
 BOTH = pytest.mark.parametrize("reader", [ReadMode.PERFETTO, ReadMode.STREAM])
-Trace = dict[str, Any]
-Merge = Callable[[int, Any], Any]  # the pid in the merged file, from rank and pid
-
-
-def labelled(template: str) -> Merge:
-    return lambda rank, pid: template.format(rank=rank, pid=pid)
-
-
-def offset(step: int) -> Merge:
-    return lambda rank, pid: pid + rank * step if type(pid) is int else pid
-
-
-def merged(ranks: dict[int, Trace], pid_of: Merge) -> Trace:
-    """All events, with other pids; lists of devices joined; other keys of the first file."""
-    found: Trace = {"traceEvents": [], "deviceProperties": []}
-    for rank, trace in ranks.items():
-        found["deviceProperties"] += trace.get("deviceProperties", [])
-        for event in trace["traceEvents"]:
-            pid = pid_of(rank, event["pid"]) if "pid" in event else None
-            found["traceEvents"].append(event | ({} if pid is None else {"pid": pid}))
-        found = trace | found
-    return found
 
 
 def write(path: Path, trace: Trace) -> Path:
@@ -161,22 +140,6 @@ def named(ranks: dict[int, Trace]) -> dict[int, Trace]:
     return ranks
 
 
-LABELS = {
-    "sglang": labelled("[TP{rank:02}] {pid}"),
-    "places": labelled("[TP{rank:02}-DP00-PP00-EP00] {pid}"),
-    "dp": labelled("[DP{rank}-TP0] {pid}"),
-    "words": labelled("rank {rank}: {pid}"),
-    "behind": labelled("{pid} (Rank {rank})"),
-    "short": labelled("r{rank}_{pid}"),
-    "alone": labelled("rank{rank}"),
-    "numbers": lambda rank, pid: rank,
-    "hosts": lambda rank, pid: f"host{'abc'[rank]}:{pid}",
-    "offset": offset(1_000_000),
-    "small offset": offset(10_000),
-    "offset from 1": lambda rank, pid: pid + (rank + 1) * 100_000 if type(pid) is int else pid,
-}
-
-
 def windows_of(numbers: Sequence[int], of: int = 3) -> list[tuple[int, ...]]:
     """The kernels of each rank: from 1010 to 1230 us, with 2 x 50 us and the all-reduce."""
     return [(n, of, n, 3, 220_000, 120_000 - 5_000 * n) for n in numbers]
@@ -218,11 +181,20 @@ def test_ten_ranks_are_in_the_order_of_numbers(tmp_path: Path) -> None:
 
 
 @BOTH
+def test_the_order_in_a_file_separates_ranks_without_labels(reader: str, tmp_path: Path) -> None:
+    """Files are one after the other; all ranks have the same correlations."""
+    ranks = {n: rank(n) for n in range(3)}
+    run = opened(write(tmp_path / "m.json", merged(ranks, offset(0))), reader)
+    assert rows(run, WINDOWS) == windows_of(range(3))
+
+
+@BOTH
 @pytest.mark.parametrize("late", [0, 500])
 def test_correlation_separates_ranks_without_labels(late: int, reader: str, tmp_path: Path) -> None:
     """Correlations of another range, or half of them."""
-    ranks = {n: rank(n, first=1 + 2 * n, late=late * n) for n in range(2)}
-    run = opened(write(tmp_path / "m.json", merged(ranks, offset(0))), reader)
+    trace = merged({n: rank(n, first=1 + 2 * n, late=late * n) for n in range(2)}, offset(0))
+    trace["traceEvents"].sort(key=lambda event: event["ts"])
+    run = opened(write(tmp_path / "m.json", trace), reader)
     assert rows(run, WINDOWS) == windows_of(range(2))
 
 
@@ -244,7 +216,7 @@ def of_one_pid(number: int) -> Trace:
 @pytest.mark.parametrize(
     ("of_rank", "reason"),
     [
-        (rank, "their correlations do not show"),
+        (rank, "their correlations do not show"),  # and neither does the order in the file
         (on_one_gpu, "on one track of GPU 0"),
         (lambda n: on_one_gpu(n) if n else rank(0, first=50), "on one track of GPU 0"),
         (of_one_pid, "several processes have the id 77"),
@@ -253,7 +225,9 @@ def of_one_pid(number: int) -> Trace:
 def test_ranks_that_cannot_be_separated_are_refused(
     of_rank: Callable[[int], Trace], reason: str, reader: str, tmp_path: Path
 ) -> None:
-    file = write(tmp_path / "m.json", merged({n: of_rank(n) for n in range(2)}, offset(0)))
+    trace = merged({n: of_rank(n) for n in range(2)}, offset(0))
+    trace["traceEvents"].sort(key=lambda event: event["ts"])
+    file = write(tmp_path / "m.json", trace)
     with pytest.raises(
         TraceCorrupt, match=f"{file}.*{reason}.*load the files of the ranks"
     ) as found:

@@ -1,9 +1,9 @@
-"""Which processes of a merged file used which GPUs, by their numbers and by correlation."""
+"""Which processes of a merged file used which GPUs: by pids, place in the file or correlation."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
-from itertools import chain, permutations
+from itertools import chain, pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ _EXPLAINED = 0.95  # of the GPU activities that the best choice explains
 # Launches and GPU activities: what shows which process used which GPU.
 LINKED = pa.schema(
     [
+        ("index", pa.int64()),  # of the slice
         *(("track", pa.int64()), ("ts", pa.int64()), ("correlation", pa.int64())),
         ("device", pa.int64()),  # of GPU activities, NULL if unknown
         ("is_launch", pa.bool_()),
@@ -38,6 +39,7 @@ class Linked:
         code_of_track = np.array([codes[pid] for pid in pids], np.int64)
         self._codes = codes
         self._pid = code_of_track[rows["track"].to_numpy()]
+        self._index = rows["index"].to_numpy()
         self._ts = rows["ts"].to_numpy()
         self._is_launch = rows["is_launch"].to_numpy()
         self._has_id = rows["correlation"].is_valid().to_numpy()
@@ -48,6 +50,11 @@ class Linked:
         """The pids with activities of a device."""
         codes = set(self._pid[~self._is_launch].tolist())
         return {pid for pid, code in self._codes.items() if code in codes}
+
+    def place(self, pid: Any) -> tuple[int, int]:
+        """The first and the last launch or activity of a process in the order of the file."""
+        index = self._index[self._pid == self._codes[pid]]
+        return int(index.min()), int(index.max())
 
     def launched(self, host: Any) -> tuple[Int64s, Int64s]:
         """The correlations that a process launched, sorted, and the first time of each, ns."""
@@ -141,7 +148,7 @@ def _by_correlation(rows: Linked, hosts: Set[Any], gpus: Set[Any]) -> list[set[A
             f"processes {_listed(in_order)} launched what ran on one track of GPU {_listed(used)}, "
             f"so the file has several ranks that cannot be separated; {_REMEDY}"
         )
-    owner = _owners(explained)
+    owner = _owners_by_place(rows, in_order, used) or _owners(explained)
     if owner is None:
         raise TraceCorrupt(
             f"the file has ranks of processes {_listed(in_order)}, and their correlations do not "
@@ -178,6 +185,22 @@ _REMEDY = "load the files of the ranks instead of the merged one"
 def _listed(pids: Sequence[Any]) -> str:
     *others, last = map(str, pids)
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def _owners_by_place(rows: Linked, hosts: Sequence[Any], gpus: Sequence[Any]) -> list[int] | None:
+    """The process of each GPU in a file whose parts are files one after the other; else None."""
+    places = [rows.place(host) for host in hosts]
+    ordered = sorted(places)
+    if any(last > first for (_, last), (first, _) in pairwise(ordered)):
+        return None
+    owners = []
+    for gpu in gpus:
+        first, last = rows.place(gpu)
+        around = [n for n, (begin, end) in enumerate(places) if first < end and begin < last]
+        if len(around) != 1:
+            return None
+        owners += around
+    return owners
 
 
 def _owners(explained: Any) -> list[int] | None:
@@ -231,6 +254,7 @@ def linked(
     rows = pa.array(np.concatenate((launches, on_gpu)))
     nothing = pa.nulls(len(launches), pa.int64())
     columns = [
+        pa.array(before + rows.to_numpy()),
         *(slices[name].take(rows) for name in ("track", "ts", "correlation")),
         pa.chunked_array([nothing, *pa.chunked_array(activity["device"]).chunks]),
         pa.array(np.arange(len(rows)) < len(launches)),

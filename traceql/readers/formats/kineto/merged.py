@@ -35,12 +35,14 @@ class MergedRank:
         label: what the merger calls it; empty if it gave no label.
         coordinates: the numbers in the label by kind, such as tp: 1.
         pids: its processes and GPUs, as in the file.
+        uses_gpu: whether it has activities of a device; others are no ranks.
         is_first: whether it comes first in the file, so that the keys at the top are its own.
     """
 
     label: str
     coordinates: Mapping[str, int]
     pids: frozenset[Any]
+    uses_gpu: bool
     is_first: bool = False
 
 
@@ -71,7 +73,7 @@ def merged_ranks(
     if not groups and hosts and gpus:
         separated = groups_by_number(found, seen, hosts, gpus)
         groups = _by_names_of_hosts(separated, hosts, _names(found))
-    return _in_order(groups, found)
+    return _in_order(groups, found, gpus)
 
 
 Groups = dict[str, set[Any]]  # pids by label
@@ -145,7 +147,7 @@ def _by_names_of_hosts(
     return dict(zip(labels, separated, strict=True))
 
 
-def _in_order(groups: Groups, tracks: Sequence[Track]) -> list[MergedRank]:
+def _in_order(groups: Groups, tracks: Sequence[Track], gpus: Set[Any]) -> list[MergedRank]:
     """The ranks by number; processes without a rank belong to the one that begins the file."""
     if not groups:
         return []
@@ -156,7 +158,8 @@ def _in_order(groups: Groups, tracks: Sequence[Track]) -> list[MergedRank]:
     for label in sorted(groups, key=_place):
         words = {kind.lower(): int(number) for kind, number in _WORD.findall(label)}
         given = "" if label.isdecimal() else label
-        found.append(MergedRank(given, words, frozenset(groups[label]), label == first))
+        pids = frozenset(groups[label])
+        found.append(MergedRank(given, words, pids, bool(pids & gpus), label == first))
     return found
 
 
@@ -184,9 +187,9 @@ def about_ranks(metadata: Mapping[str, Any], ranks: Sequence[MergedRank]) -> lis
     shift = stated - numbers[first] if type(stated) is int and numbers else 0
     if numbers and min(numbers) + shift < 0:
         numbers = []
-    found = []
+    found, count = [], sum(rank.uses_gpu for rank in ranks)
     for number, rank in enumerate(ranks):
-        merged: dict[str, Any] = {"number": number, "ranks": len(ranks), "label": rank.label}
+        merged: dict[str, Any] = {"number": number, "ranks": count, "label": rank.label}
         if numbers:
             merged[Metadata.RANK] = numbers[number] + shift
         own = {**metadata, Metadata.MERGED.value: merged}
