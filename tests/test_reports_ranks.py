@@ -1,6 +1,8 @@
 """Who is who: ranks by evidence, host processes, replicas, and cycles of one process."""
 
+import gzip
 import itertools
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -181,6 +183,25 @@ def test_what_is_made_of_a_run_has_its_host_processes(tmp_path: Path) -> None:
             (1, 3),
             (None, 1),
         ]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)], ids=str)
+def test_a_run_directory_may_have_the_file_of_a_front_end(
+    order: Sequence[int], tmp_path: Path
+) -> None:
+    files = server(tmp_path / "run" / "traces")
+    ranks = [{"rank": rank, "trace": f"traces/worker_{rank}.json"} for rank in range(2)]
+    run_json = {"schema_version": 1, "kind": "vllm-server", "ranks": ranks}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(run_json))
+    for number in order:
+        run = opened(files[number], tmp_path / "run.duckdb")
+    assert rows(run, "SELECT rank, world_size FROM trace ORDER BY rank") == [
+        (0, 2), (1, 2), (None, None),
+    ]  # fmt: skip
+    checks = "SELECT rank, note FROM ledger WHERE check_name LIKE 'rank of %' ORDER BY rank"
+    assert rows(run, checks) == [(0, "rank from run.json"), (1, "rank from run.json")]
+    once = "SELECT check_name FROM ledger GROUP BY rank, check_name HAVING COUNT(*) > 1"
+    assert rows(run, once) == []
 
 
 def test_the_ledger_counts_all_host_processes_together(tmp_path: Path) -> None:
@@ -502,6 +523,62 @@ def real(name: str) -> list[Path]:
     if not folder.exists():
         pytest.skip("needs shared/traces")
     return sorted(folder.glob("rank*"))
+
+
+def copied(source: Path, path: Path, *, shift_us: int = 0, is_renamed: bool = False) -> Path:
+    """A real recording later and of another process, or without what it states of its job."""
+    document = json.loads(gzip.decompress(source.read_bytes()))
+    if is_renamed:
+        document.pop("distributedInfo")
+    host = {event["pid"] for event in document["traceEvents"] if event.get("cat") == "cpu_op"}
+    for event in document["traceEvents"]:
+        if shift_us and "ts" in event:
+            event["ts"] = round(event["ts"] + shift_us, 3)
+        if shift_us and event.get("pid") in host:
+            event["pid"] += 1_000
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(gzip.compress(json.dumps(document).encode(), 1))
+    return path
+
+
+OPERATIONS = """
+    SELECT rank, COUNT(*), COUNT(match_id), SUM(wait_ns), SUM(transfer_ns), MAX(group_size)
+    FROM collective GROUP BY rank ORDER BY rank
+"""
+
+
+@pytest.mark.slow
+def test_copies_of_a_real_run_are_replicas_with_the_same_operations(tmp_path: Path) -> None:
+    files = real("qwen3-8b-tp2-eager-stack-4layers")
+    alone = rows(opened(files, tmp_path / "alone.duckdb"), OPERATIONS)
+    for rank, file in enumerate(files):
+        for number in range(2):
+            name = f"rank{rank}.{20 - number}.pt.trace.json.gz"
+            copied(file, tmp_path / "t" / name, shift_us=700 * number)
+    run = opened(tmp_path / "t", tmp_path / "run.duckdb")
+    assert rows(run, "SELECT rank, world_size, dp_rank FROM trace ORDER BY rank") == [
+        (rank, 4, rank // 2) for rank in range(4)
+    ]
+    assert rows(run, OPERATIONS) == [*alone, *((2 + rank, *rest) for rank, *rest in alone)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("qwen3-8b-tp2-eager-stack-4layers", "17-TP-{}.trace.json.gz"),
+        ("qwen3-8b-pp2-graph", "17-TP-0-PP-{}.trace.json.gz"),
+        ("qwen3-8b-pp2-graph", "profile_{}.json.gz"),
+    ],
+)
+def test_a_real_run_without_metadata_is_the_same_by_its_names(
+    name: str, pattern: str, tmp_path: Path
+) -> None:
+    files = real(name)
+    stated = rows(opened(files, tmp_path / "stated.duckdb"), OPERATIONS)
+    for rank, file in enumerate(files):
+        copied(file, tmp_path / "t" / pattern.format(rank), is_renamed=True)
+    assert rows(opened(tmp_path / "t", tmp_path / "run.duckdb"), OPERATIONS) == stated
 
 
 @pytest.mark.slow

@@ -269,7 +269,8 @@ def _write_checks(
     of_run = "SELECT rank FROM trace WHERE starts_with(path, ? || '/') ORDER BY rank"
     numbers = [rank for (rank,) in con.execute(of_run, [str(run.path)]).fetchall()]
     con.execute(
-        "DELETE FROM load_check WHERE list_contains(?, rank) AND list_contains(?, check_name)",
+        "DELETE FROM load_check "
+        "WHERE (rank IS NULL OR list_contains(?, rank)) AND list_contains(?, check_name)",
         [numbers, [_COMPLETE, _SECRETS, RUN, METRICS, STEPS, TELEMETRY, PEAKS]],
     )
     con.executemany(
