@@ -24,7 +24,7 @@ Check = tuple[int | None, str, int | None, int | None, None, str]  # a row of lo
 def rank_checks(rank: Rank, path: Path) -> Iterator[Check]:
     """The rows of load_check about the rank of a recording."""
     if rank.rank is None:
-        note = f"{path.name} has nothing of a rank, unlike other files: it is of a process without"
+        note = f"{path.name} states no rank and used no GPU, unlike other files: it has no rank"
         yield None, "host process", None, None, None, note
         return
     yield rank.rank, RANK_CHECK, rank.rank, rank.world_size, None, f"rank from {rank.source}"
