@@ -8,7 +8,7 @@
 --
 -- Clocks that drift apart show in the shortest time from a launch to the start of its kernel. In each twentieth of a
 -- recording it is the same to 4 µs where the host does not run ahead, and far from any line where it does. So
--- it is drift if these times (at least 8, each of 5 activities or more) are within 5 µs of a line that rises
+-- it is drift if these times (at least 8, each of 5 launches or more) are within 5 µs of a line that rises
 -- or falls by 20 µs or more, and by less than 1% of the time.
 -- @scope  rank
 -- @needs  classified_kernel, launch, trace
@@ -21,27 +21,39 @@
 -- @column late_ns   BIGINT   By how much, at most, ns; 0 if none did.
 -- @column drift_ns  BIGINT   How much the GPU clock gains during the recording, ns; 0 if the clocks do not drift apart, or it is unknown.
 -- @column agrees    BOOLEAN  Whether the clocks agree: no activity is early, less than a tenth of the waits is late, and they do not drift apart. If not, nothing that compares times of the host and of the GPU is known.
-WITH launched AS (
+WITH tolerated AS (
+    SELECT rank, CASE dialect WHEN 'ascend' THEN 50000 ELSE 2000 END AS ns FROM trace
+),
+called AS (
     SELECT
-        kernel.rank, kernel.launch_id, kernel.ts AS start_ts, kernel.ts + kernel.dur AS end_ts,
-        launch.ts, launch.tid, launch.name,
+        launch_id,
+        MIN(ts) AS start_ts,
+        MAX(ts + dur) AS end_ts,
+        BOOL_OR(kind = 'memcpy' AND name LIKE '%DtoH%') AS copies_to_host
+    FROM classified_kernel
+    WHERE ts IS NOT NULL
+    GROUP BY launch_id
+),
+launched AS MATERIALIZED (
+    SELECT
+        launch.rank, launch.id, launch.ts, launch.tid, called.start_ts, called.end_ts, called.copies_to_host,
         launch.ts + launch.dur AS return_ts,
-        kernel.name AS kernel_name
-    FROM classified_kernel AS kernel
-    INNER JOIN launch ON kernel.launch_id = launch.id
-    WHERE kernel.ts IS NOT NULL
+        launch.name LIKE '%Memcpy%' AS is_copy,
+        launch.name IN ('cudaMemcpy', 'hipMemcpy', 'hipMemcpyWithStream') AS is_blocking
+    FROM called
+    INNER JOIN launch ON called.launch_id = launch.id
 ),
 started AS (
     SELECT
-        launched.rank,
+        kernel.rank,
         COUNT(*) AS kernels,
-        COUNT(*) FILTER (launched.start_ts < launched.ts - tolerated.ns) AS early,
-        COALESCE(MAX(launched.ts - launched.start_ts) FILTER (launched.start_ts < launched.ts - tolerated.ns), 0) AS early_ns
-    FROM launched
-    INNER JOIN (
-        SELECT rank, CASE dialect WHEN 'ascend' THEN 50000 ELSE 2000 END AS ns FROM trace
-    ) AS tolerated USING (rank)
-    GROUP BY launched.rank
+        COUNT(*) FILTER (kernel.ts < launched.ts - tolerated.ns) AS early,
+        COALESCE(MAX(launched.ts - kernel.ts) FILTER (kernel.ts < launched.ts - tolerated.ns), 0) AS early_ns
+    FROM classified_kernel AS kernel
+    INNER JOIN launched ON kernel.launch_id = launched.id
+    INNER JOIN tolerated ON kernel.rank = tolerated.rank
+    WHERE kernel.ts IS NOT NULL
+    GROUP BY kernel.rank
 ),
 part AS (
     SELECT
@@ -81,7 +93,7 @@ waiting AS (
         ts + dur AS return_ts,
         contains(name, 'StreamSynchronize') AS is_of_stream
     FROM launch
-    WHERE regexp_matches(name, '^(cuda|cu|hip)(Device|Ctx|Stream)Synchronize')
+    WHERE name LIKE '%Synchronize%' AND regexp_matches(name, '^(cuda|cu|hip)(Device|Ctx|Stream)Synchronize')
 ),
 -- The latest launch of the thread before it.
 awaited AS (
@@ -89,11 +101,11 @@ awaited AS (
     FROM waiting
     ASOF INNER JOIN launched
         ON waiting.rank = launched.rank AND waiting.tid = launched.tid AND waiting.ts >= launched.return_ts
-    WHERE NOT waiting.is_of_stream OR (contains(launched.name, 'Memcpy') AND contains(launched.kernel_name, 'DtoH'))
+    WHERE NOT waiting.is_of_stream OR (launched.is_copy AND launched.copies_to_host)
     UNION ALL
     SELECT rank, return_ts, end_ts
     FROM launched
-    WHERE contains(kernel_name, 'DtoH') AND regexp_matches(name, '^(cuda|hip)Memcpy(WithStream)?$')
+    WHERE copies_to_host AND is_blocking
 ),
 ended AS (
     SELECT

@@ -14,9 +14,10 @@ WITH called AS (
     SELECT
         rank, correlation,
         MIN(id) AS id,
-        BOOL_OR(regexp_matches(name, 'Launch(Cooperative)?Kernel|GraphLaunch')) AS is_kernel
+        BOOL_OR(name LIKE '%LaunchKernel%' OR name LIKE '%LaunchCooperativeKernel%' OR name LIKE '%GraphLaunch%') AS is_kernel,
+        BOOL_OR(name LIKE '%Memcpy%') AS is_copy
     FROM launch
-    WHERE regexp_matches(name, 'Launch|Memcpy')
+    WHERE name LIKE '%Launch%' OR name LIKE '%Memcpy%'
     -- A call of the runtime and the call of the driver inside it may have the same correlation.
     GROUP BY rank, correlation, CASE WHEN COALESCE(correlation, 0) = 0 THEN id END
 ),
@@ -29,13 +30,18 @@ rank_activity AS (
     FROM classified_kernel
     GROUP BY rank
 ),
-recorded AS (SELECT DISTINCT launch_id AS id FROM classified_kernel WHERE launch_id IS NOT NULL),
-missing AS (
+recorded AS MATERIALIZED (SELECT DISTINCT launch_id AS id FROM classified_kernel WHERE launch_id IS NOT NULL),
+unmatched AS MATERIALIZED (  -- so that only their arguments are read
+    SELECT called.*
+    FROM called
+    ANTI JOIN recorded ON called.id = recorded.id
+    WHERE called.is_kernel OR called.is_copy
+),
+missing AS MATERIALIZED (
     SELECT
         called.id, called.rank, slice.pid, slice.tid, slice.ts,
         CASE WHEN called.is_kernel THEN 'kernel' ELSE 'copy' END AS what
-    FROM called
-    ANTI JOIN recorded ON called.id = recorded.id
+    FROM unmatched AS called
     INNER JOIN slice ON called.id = slice.id
     INNER JOIN trace ON called.rank = trace.rank
     LEFT JOIN rank_activity ON called.rank = rank_activity.rank
