@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import traces
+from command_line import called
 from cupti_pftrace import write_cupti
 from databases import ROOT
 from hypothesis import given, settings
@@ -201,6 +202,13 @@ def test_a_border_without_a_partner_is_counted(
     assert [(row["name"], row["dur"]) for row in found["slice"]][1:] == wanted
     (said,) = [row for row in found["load_check"] if row["check_name"] == "begin and end events"]
     assert (said["value"], said["total"], said["ok"]) == (check, len(events), check == len(events))
+
+
+def test_a_file_of_ends_alone_is_not_called_empty(tmp_path: Path) -> None:
+    path = write(tmp_path, [border("E", ts=1)])
+    said = called("load", path, "-o", tmp_path / "run.duckdb").stdout.decode()
+    assert "no events: the ledger says what the file has instead" in said
+    assert "stopped" not in said
 
 
 def test_asynchronous_operations_have_tracks_of_their_own(tmp_path: Path) -> None:

@@ -135,7 +135,9 @@ def print_summary(database: Database) -> None:
         counts.append(format_count(row["profiled"], "profiled launch", "profiled launches"))
     print_text(one_line(f"{database.path}: {', '.join(counts)}"), hanging="  ")
     if row["ranks"] and not row["slices"]:
-        print_text("! no events: was the profiler stopped before anything ran?", hanging="  ")
+        stopped = "was the profiler stopped before anything ran?"
+        why = "the ledger says what the file has instead" if row["failed"] else stopped
+        print_text(f"! no events: {why}", hanging="  ")
     ledger = "ledger of the whole run" if database.excerpt_info else "ledger"
     if row["failed"]:
         verdict = f"✗ {ledger}: {row['failed']} of {row['checks']} checks FAILED"
