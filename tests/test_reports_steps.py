@@ -75,6 +75,19 @@ def test_passes_without_launch_calls_are_steps_by_their_time_on_the_gpu() -> Non
     assert rows(con, "SELECT ts = gpu_ts, graph_mode FROM step") == [(True, None)] * 3
 
 
+def test_lost_launch_calls_move_no_step_while_the_host_is_ahead() -> None:
+    events = []
+    for n in range(3):
+        own = forward(whole(), ts=200 * n, first=1000 * n + 1, annotated=False)
+        for event in own:  # the GPU is late by more than a step
+            event["ts"] += 1000 * (n + 1) if event["cat"] != "cuda_runtime" else 0
+        lost = {1000 * n + 1, 1000 * n + 2}
+        events += [
+            e for e in own if e["cat"] != "cuda_runtime" or e["args"]["correlation"] not in lost
+        ]
+    assert rows(database(*events), KERNELS) == [(n, len(whole())) for n in range(3)]
+
+
 def test_results_are_copied_within_their_step_on_another_stream() -> None:
     def copy(ts: float, correlation: int) -> list[traces.Event]:
         where: dict[str, Any] = {"stream": 13, "correlation": correlation, "cat": "gpu_memcpy"}

@@ -7,7 +7,7 @@
 # @empty_unless launched_activity
 # @column rank    BIGINT  Rank.
 # @column id      BIGINT  First activity of the step (slice.id).
-# @column ts      BIGINT  Start of the call that launched it, ns since the run's first event; of the activity itself, if launch calls are not in the trace.
+# @column ts      BIGINT  Start of the first call that launched one of its activities, ns since the run's first event; of the first activity, if the trace has no such call.
 # @column dur     BIGINT  From there to the last such start in the step, ns.
 # @column gpu_ts  BIGINT  Start of its first activity on the GPU, ns since the run's first event.
 
@@ -52,8 +52,15 @@ _RANKS = """
 _ACTIVITIES = """
     SELECT
         id, device, stream, ts,
-        -- Without all calls, the order on the GPU is the only one of all activities.
-        CASE WHEN COUNT(launch_ts) OVER () = COUNT(*) OVER () THEN launch_ts ELSE ts END AS issue_ts,
+        -- An activity without a call was launched after those before it on its stream.
+        COALESCE(
+            launch_ts,
+            LAST_VALUE(launch_ts IGNORE NULLS) OVER of_stream,
+            LAST_VALUE(launch_ts IGNORE NULLS) OVER of_rank,
+            MIN(launch_ts) OVER (),
+            ts
+        ) AS issue_ts,
+        launch_ts IS NOT NULL AS has_call,
         ord(activity.letter)::UTINYINT AS code,
         COALESCE(part.letter, ord('-'))::UTINYINT AS part,
         ord(CASE copy WHEN 'HtoD' THEN $to_device WHEN 'DtoH' THEN $to_host ELSE activity.letter END)::UTINYINT
@@ -61,6 +68,9 @@ _ACTIVITIES = """
     FROM launched_activity AS activity
     LEFT JOIN incoming AS part USING (name)
     WHERE rank = $rank
+    WINDOW
+        of_stream AS (PARTITION BY device, stream ORDER BY ts, id ROWS UNBOUNDED PRECEDING),
+        of_rank AS (ORDER BY ts, id ROWS UNBOUNDED PRECEDING)
     ORDER BY ts, id
 """
 _ELEMENTWISE = "SELECT DISTINCT name FROM launched_activity WHERE letter = ?"
@@ -129,12 +139,14 @@ def _kernels(one: Pass) -> slice:
 def _steps(rank: int, issued: Columns, starts: list[int]) -> pa.Table:
     bounds = list(pairwise([*starts, len(issued["id"])]))
     ts = issued["issue_ts"]
+    # Without a call of its own, the first activity has the time of one of the step before.
+    first = [begin + int(np.argmax(issued["has_call"][begin:end])) for begin, end in bounds]
     return pa.table(
         [
             [rank] * len(starts),
             issued["id"][starts],
-            ts[starts],
-            [int(ts[end - 1] - ts[begin]) for begin, end in bounds],
+            ts[first],
+            [int(ts[end - 1] - ts[begin]) for begin, (_, end) in zip(first, bounds, strict=True)],
             [int(issued["ts"][begin:end].min()) for begin, end in bounds],
         ],
         schema=_SCHEMA,
