@@ -1,13 +1,14 @@
--- One row per rank, or per rank and step or layer: overlapped and exposed communication.
+-- One row per rank (or device of a rank with several), or per step or layer of it: overlapped and exposed communication.
 --
 -- Use it to see how well each rank overlaps its communication with computation. Communication is
 -- the union of all kernels of category collective, across streams. What is not overlapped is either
--- transfer or waiting for a late rank. The window is the rank's GPU span, that of a step, or the
--- passes of a layer, from its first kernel to its last one. The windows of steps may overlap.
+-- transfer or waiting for a late rank. The window is the GPU span of the device, the GPU time of a
+-- step (step.gpu_ts and gpu_dur), or the passes of a layer, from its first kernel to its last one.
 -- @param  by               VARCHAR = 'rank'  One row per rank, per step or per layer.
 -- @values by               rank step layer
 -- @param  rank             BIGINT  = NULL    Only this rank; all ranks by default.
 -- @column rank                  BIGINT  Rank.
+-- @column device                BIGINT  Number of the device on its machine; NULL if the rank has only one.
 -- @column step_id               BIGINT  Step; NULL if by is rank or layer.
 -- @column layer                 BIGINT  Model layer; NULL if by is rank or step.
 -- @column comm_ns               BIGINT  Time in which a collective ran, ns.
@@ -19,35 +20,33 @@
 -- @column overlap_pct           DOUBLE  overlap_ns in percent of comm_ns; NULL without collectives.
 -- @column window_ns             BIGINT  Length of the window, ns.
 -- @column exposed_pct           DOUBLE  exposed_comm_ns in percent of the window.
--- @key    rank step_id layer exposed_transfer_ns exposed_wait_ns exposed_unmatched_ns overlap_ns comm_ns exposed_pct
+-- @key    rank device step_id layer exposed_transfer_ns exposed_wait_ns exposed_unmatched_ns overlap_ns comm_ns exposed_pct
 -- @empty  the trace has no GPU activity, or no layers were recognized (with --by layer; traceql check says why)
--- @chart  stacked x=overlap_ns,exposed_transfer_ns,exposed_wait_ns,exposed_unmatched_ns y=rank
+-- @chart  stacked x=overlap_ns,exposed_transfer_ns,exposed_wait_ns,exposed_unmatched_ns y=rank,device
 -- @title  Overlapped and exposed communication of each rank
 WITH requested_window AS (
-    SELECT rank, NULL::BIGINT AS step_id, NULL::BIGINT AS layer, MIN(ts) AS ts, MAX(ts + dur) AS end_ts
+    SELECT
+        rank, device,
+        NULL::BIGINT AS step_id,
+        NULL::BIGINT AS layer,
+        MIN(ts) AS ts,
+        MAX(ts + dur) AS end_ts
     FROM device_state
     WHERE $by::VARCHAR = 'rank'
-    GROUP BY rank
+    GROUP BY rank, device
     UNION ALL
-    SELECT rank, step_id, NULL, gpu_ts, gpu_ts + gpu_dur
+    SELECT rank, device, step_id, NULL, gpu_ts, gpu_ts + gpu_dur
     FROM step
     WHERE $by::VARCHAR = 'step' AND gpu_ts IS NOT NULL
     UNION ALL
-    SELECT rank, NULL, layer, ts, ts + dur
+    SELECT rank, device, NULL, layer, ts, ts + dur
     FROM layer
     WHERE $by::VARCHAR = 'layer'
 ),
-device AS (
-    SELECT DISTINCT rank, device FROM device_state
-),
 point AS (
-    SELECT requested_window.*, device.device, requested_window.ts AS at_ts, -1 AS sign
-    FROM requested_window
-    INNER JOIN device USING (rank)
+    SELECT *, ts AS at_ts, -1 AS sign FROM requested_window
     UNION ALL
-    SELECT requested_window.*, device.device, requested_window.end_ts, 1
-    FROM requested_window
-    INNER JOIN device USING (rank)
+    SELECT *, end_ts, 1 FROM requested_window
 ),
 -- For each interval in which a device communicated, how long it had done so before.
 communicated AS (
@@ -78,7 +77,7 @@ until AS (
 ),
 summed AS (
     SELECT
-        rank, step_id, layer,
+        rank, device, step_id, layer,
         CAST(SUM(sign * at_ts) AS BIGINT) AS window_ns,
         CAST(SUM(sign * COALESCE(comm_ns + ns, 0)) AS BIGINT) AS comm_ns,
         CAST(SUM(
@@ -91,7 +90,7 @@ summed AS (
             sign * COALESCE(unmatched_ns + CASE part WHEN 'exposed_unmatched' THEN ns ELSE 0 END, 0)
         ) AS BIGINT) AS unmatched_ns
     FROM until
-    GROUP BY rank, step_id, layer
+    GROUP BY rank, device, step_id, layer
 ),
 split AS (
     SELECT
@@ -101,7 +100,9 @@ split AS (
     FROM summed
 )
 SELECT
-    rank, step_id, layer, comm_ns, overlap_ns, exposed_comm_ns,
+    rank,
+    device_if_several(rank, device) AS device,
+    step_id, layer, comm_ns, overlap_ns, exposed_comm_ns,
     CASE WHEN is_known THEN exposed_comm_ns - wait_ns - unmatched_ns END AS exposed_transfer_ns,
     CASE WHEN is_known THEN wait_ns END AS exposed_wait_ns,
     NULLIF(unmatched_ns, 0) AS exposed_unmatched_ns,
@@ -109,4 +110,4 @@ SELECT
     window_ns,
     100.0 * exposed_comm_ns / NULLIF(window_ns, 0) AS exposed_pct
 FROM split
-ORDER BY rank, step_id, layer
+ORDER BY rank, step_id, layer, split.device

@@ -1,7 +1,7 @@
 -- One row per rank and cause of idle time, or per rank, phase and cause, with what the host did most of that time.
 --
 -- Use it to find out why a GPU was idle. The gaps of all causes add up exactly to the idle time of
--- the rank. idle.host lists everything that the host did meanwhile.
+-- the rank, of all its devices together. idle.host lists everything that the host did meanwhile.
 --
 -- - host: the launch call of the next kernel began after the gap had begun
 -- - sync: like host, but the host was blocked in a synchronizing call for at least half of that time

@@ -9,15 +9,16 @@
 -- @param  cause             VARCHAR = NULL  Only gaps of this cause; all by default.
 -- @values cause             sync host dependency launch 'not recorded' unknown
 -- @column rank              BIGINT   Rank.
+-- @column device            BIGINT   Number of the device on its machine; NULL if all gaps of the rank are of one device.
 -- @column ts                BIGINT   Start of the gap, ns since the run's first event.
 -- @column dur               BIGINT   Duration of the gap, ns.
 -- @column cause             VARCHAR  sync, host, dependency, launch, not recorded or unknown (see gap.cause).
 -- @column launched_ns       BIGINT   Part of the gap after the next kernel's launch call returned, ns; NULL if unknown.
--- @column step_id           BIGINT   Step of the kernel that ends the gap.
+-- @column step_id           BIGINT   Step in whose GPU time the gap lies, or else of the kernel that ends it (gap.step_id).
 -- @column phase             VARCHAR  Phase of that step.
 -- @column previous_kernel   VARCHAR  Kernel whose end began the gap.
 -- @column next_kernel       VARCHAR  Kernel whose start ended the gap.
--- @key    rank ts dur cause step_id phase previous_kernel next_kernel
+-- @key    rank device ts dur cause step_id phase previous_kernel next_kernel
 -- @empty  the trace has no GPU activity, or its GPUs were never idle
 -- @chart  point x=ts y=dur color=cause
 -- @title  Longest gaps of the GPU
@@ -31,7 +32,9 @@ WITH longest AS (
     LIMIT $limit::INTEGER
 )
 SELECT
-    longest.rank, longest.ts, longest.dur, longest.cause,
+    longest.rank,
+    device_if_several(longest.rank, longest.device) AS device,
+    longest.ts, longest.dur, longest.cause,
     CASE
         WHEN host_clock.agrees THEN longest.dur - LEAST(GREATEST(launch.ts + launch.dur - longest.ts, 0), longest.dur)
     END AS launched_ns,

@@ -13,14 +13,14 @@
 -- @column mfu_pct        DOUBLE   Model FLOPs utilization, percent; NULL if FLOPs or peak are unknown.
 -- @column hfu_pct        DOUBLE   Hardware FLOPs utilization, percent; NULL if FLOPs or peak are unknown.
 -- @column mbu_pct        DOUBLE   Model bandwidth utilization, percent; NULL if bytes or peak are unknown.
--- @column wall_ns        BIGINT   Time of the GPUs that belongs to the phase, summed over ranks, ns.
--- @column step_ns        DOUBLE   wall_ns per step on one rank, ns.
+-- @column wall_ns        BIGINT   Time of the GPUs that belongs to the phase, summed over them, ns.
+-- @column step_ns        DOUBLE   wall_ns per step on one GPU, ns.
 -- @column tokens_s       DOUBLE   Tokens processed or generated per second of step_ns; NULL if unknown.
 -- @column gpu_tflops     DOUBLE   Useful FLOPs / wall_ns: 1e12 per second and GPU; NULL if unknown.
 -- @column gpu_gbps       DOUBLE   Bytes of parameters and KV cache / wall_ns: 1e9 per second and GPU; NULL if unknown.
 -- @column flops          DOUBLE   Useful FLOPs of all ranks; NULL if unknown.
 -- @column model_bytes    DOUBLE   Bytes of parameters and KV cache of all ranks; NULL if unknown.
--- @column steps          BIGINT   Number of steps, counted on each rank.
+-- @column steps          BIGINT   Number of steps, counted on each GPU.
 -- @column missing        VARCHAR  What is unknown, and the parts of the model it is unknown for: these are not counted, so that percentages are lower bounds, or NULL if nothing is left. NULL if all is known.
 -- @key    phase mfu_pct hfu_pct mbu_pct step_ns tokens_s gpu_tflops gpu_gbps missing
 -- @empty  no step has kernels; traceql check says why
@@ -28,7 +28,7 @@
 -- @title  Model utilization: FLOPs (MFU) and memory bandwidth (MBU)
 WITH phased AS (
     SELECT
-        step_id, rank,
+        step_id, rank, device,
         COALESCE(phase, 'unknown') AS phase,
         context_tokens + generation_tokens AS tokens
     FROM step
@@ -41,7 +41,7 @@ walled AS (
     GROUP BY ALL
 ),
 counted AS (
-    SELECT phase, COUNT(*) AS steps, SUM(tokens) / COUNT(DISTINCT rank) AS tokens, COUNT(DISTINCT rank) AS ranks
+    SELECT phase, COUNT(*) AS steps, COUNT(DISTINCT [rank, device]) AS devices, SUM(tokens) / devices AS tokens
     FROM phased
     GROUP BY phase
 ),
@@ -116,11 +116,11 @@ unmodelled_work AS (
     GROUP BY phase
 ),
 timed AS (
-    SELECT walled.phase, walled.wall_ns, counted.steps, counted.tokens, counted.ranks
+    SELECT walled.phase, walled.wall_ns, counted.steps, counted.tokens, counted.devices
     FROM walled
     INNER JOIN counted USING (phase)
     UNION ALL
-    SELECT 'all', SUM(walled.wall_ns), SUM(counted.steps), SUM(counted.tokens), MAX(counted.ranks)
+    SELECT 'all', SUM(walled.wall_ns), SUM(counted.steps), SUM(counted.tokens), MAX(counted.devices)
     FROM walled
     INNER JOIN counted USING (phase)
     HAVING COUNT(*) > 1
@@ -145,7 +145,7 @@ SELECT
     100 * memory_ns / wall_ns AS mbu_pct,
     CAST(wall_ns AS BIGINT) AS wall_ns,
     1.0 * wall_ns / steps AS step_ns,
-    1e9 * tokens * ranks / NULLIF(wall_ns, 0) AS tokens_s,
+    1e9 * tokens * devices / NULLIF(wall_ns, 0) AS tokens_s,
     flops / wall_ns / 1000 AS gpu_tflops,
     model_bytes / wall_ns AS gpu_gbps,
     CAST(flops AS DOUBLE) AS flops,

@@ -11,9 +11,9 @@
 -- @key    headline value unit note
 -- @empty  the database has neither GPU activity nor profiles nor checks in its ledger
 -- @chart  none
-WITH rank_part AS (
+WITH device_part AS (
     SELECT
-        rank,
+        rank, device,
         SUM(dur) AS window_ns,
         SUM(dur) FILTER (part = 'computing') AS computing_ns,
         SUM(dur) FILTER (part = 'exposed_transfer') AS transfer_ns,
@@ -22,22 +22,22 @@ WITH rank_part AS (
         SUM(dur) FILTER (part = 'exposed_copy') AS copy_ns,
         SUM(dur) FILTER (part = 'idle') AS idle_ns,
         -- Between the windows of an excerpt, nothing is known.
-        (MAX(ts + dur) - MIN(ts)) * COUNT(DISTINCT device) = SUM(dur) AS is_connected
+        MAX(ts + dur) - MIN(ts) = SUM(dur) AS is_connected
     FROM device_timeline
-    GROUP BY rank
+    GROUP BY rank, device
 ),
 state AS (
     SELECT
         SUM(window_ns) AS window_ns,
-        MAX(window_ns) AS longest_ns,
+        (SELECT MAX(ns) FROM recorded_span) AS longest_ns,
         COALESCE(SUM(computing_ns), 0) AS computing_ns,
         SUM(transfer_ns) AS transfer_ns,
         SUM(wait_ns) AS wait_ns,
         SUM(unmatched_ns) AS unmatched_ns,
         SUM(copy_ns) AS copy_ns,
         COALESCE(SUM(idle_ns), 0) AS idle_ns,
-        COUNT(*) AS ranks
-    FROM rank_part
+        COUNT(DISTINCT rank) AS ranks
+    FROM device_part
 ),
 share AS (
     SELECT UNNEST([
@@ -55,7 +55,7 @@ phase AS (
     SELECT
         phase,
         quantile_cont(gpu_dur, 0.5) AS median_ns,
-        COUNT(*) FILTER (rank = (SELECT MIN(rank) FROM step)) AS steps
+        COUNT(DISTINCT number) FILTER (rank = (SELECT MIN(rank) FROM step)) AS steps
     FROM step
     WHERE phase IN ('prefill', 'decode', 'mixed') AND gpu_dur IS NOT NULL
     GROUP BY phase
@@ -63,10 +63,15 @@ phase AS (
 first_rank AS (
     SELECT
         SUM(generation_tokens) AS tokens,
-        MAX(gpu_ts + gpu_dur) - MIN(gpu_ts) AS span_ns
-    FROM step
-    INNER JOIN rank_part USING (rank)
-    WHERE step.rank = (SELECT MIN(rank) FROM step) AND rank_part.is_connected
+        MAX(end_ts) - MIN(gpu_ts) AS span_ns
+    FROM (
+        -- Its devices process the same tokens.
+        SELECT number, MAX(generation_tokens) AS generation_tokens, MIN(gpu_ts) AS gpu_ts, MAX(gpu_ts + gpu_dur) AS end_ts
+        FROM step
+        WHERE rank = (SELECT MIN(rank) FROM step)
+        GROUP BY number
+    )
+    HAVING (SELECT BOOL_AND(is_connected) FROM device_part WHERE rank = (SELECT MIN(rank) FROM step))
 ),
 proof AS (
     SELECT COUNT(*) FILTER (ok) AS held, COUNT(ok) AS checks FROM ledger

@@ -72,8 +72,11 @@ fact AS (
     UNION ALL
     SELECT 4, 'mode', mode FROM directory
     UNION ALL
-    SELECT 5, 'devices', COUNT(*) || ' × ' || device_name FROM trace WHERE device_name IS NOT NULL
-    GROUP BY device_name
+    SELECT 5, 'devices', SUM(GREATEST(used.devices, 1)) || ' × ' || trace.device_name
+    FROM trace
+    LEFT JOIN (SELECT rank, COUNT(DISTINCT device) AS devices FROM step GROUP BY rank) AS used USING (rank)
+    WHERE trace.device_name IS NOT NULL
+    GROUP BY trace.device_name
     UNION ALL
     SELECT 5, 'devices', device_names FROM profiled WHERE NOT EXISTS (FROM trace)
     UNION ALL

@@ -240,10 +240,10 @@ along AS (
 -- Steps of a rank without matched operations. A kernel's end is always the end of a device state.
 ended AS (
     SELECT
-        step_id,
+        step_id, device,
         gpu_ts + gpu_dur AS end_ts,
         MAX(end_ts) OVER (
-            ORDER BY gpu_ts, step_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            PARTITION BY device ORDER BY gpu_ts, step_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS from_ts
     FROM step
     WHERE rank IN (FROM requested) AND gpu_ts IS NOT NULL AND NOT EXISTS (FROM main_communicator)
@@ -261,7 +261,7 @@ alone AS (
                 AND ts >= (SELECT COALESCE(from_ts, -(1::BIGINT << 62)) FROM ended WHERE step_id = $step::BIGINT)
             ))
     ) AS state
-    ASOF INNER JOIN ended ON state.ts < ended.end_ts
+    ASOF INNER JOIN ended ON state.device = ended.device AND state.ts < ended.end_ts
 ),
 segmented AS (
     SELECT step_id, segment, rank, COUNT(*) AS operations, SUM(ns) AS ns

@@ -1,10 +1,11 @@
--- One row per rank and phase: how long the steps take, and their token throughput.
+-- One row per rank (or device of a rank with several) and phase: how long the steps take, and their token throughput.
 --
 -- Use it to compare prefill and decode, and the ranks. The duration of a step is gpu_dur: from the
--- start of its first kernel to the end of its last one. tokens_per_s divides by the sum of these
+-- start of its first kernel, or the end of the step before if that is later, to the end of its last one. tokens_per_s divides by the sum of these
 -- durations, so host time between steps does not count.
 -- @param  rank          BIGINT  = NULL  Only this rank; all ranks by default.
 -- @column rank          BIGINT   Rank.
+-- @column device        BIGINT   Number of the device on its machine; NULL if the rank has only one.
 -- @column phase         VARCHAR  prefill, decode, mixed or idle; NULL if unknown.
 -- @column steps         BIGINT   Number of steps.
 -- @column median_ns     DOUBLE   Duration of a step on the GPU, median, ns.
@@ -12,12 +13,14 @@
 -- @column total_ns      BIGINT   Total duration of the steps on the GPU, ns.
 -- @column tokens        BIGINT   Prompt tokens processed plus tokens generated.
 -- @column tokens_per_s  DOUBLE   tokens per second of total_ns.
--- @key    rank phase steps median_ns p99_ns total_ns tokens tokens_per_s
+-- @key    rank device phase steps median_ns p99_ns total_ns tokens tokens_per_s
 -- @empty  the trace has no steps
 -- @chart  bar x=median_ns y=phase group=rank
 -- @title  Median step duration by phase
 SELECT
-    rank, phase,
+    rank,
+    device_if_several(rank, device) AS device,
+    phase,
     COUNT(*) AS steps,
     quantile_cont(gpu_dur, 0.5) AS median_ns,
     quantile_cont(gpu_dur, 0.99) AS p99_ns,
@@ -26,5 +29,5 @@ SELECT
     1e9 * SUM(context_tokens + generation_tokens) / NULLIF(SUM(gpu_dur), 0) AS tokens_per_s
 FROM step
 WHERE $rank::BIGINT IS NULL OR rank = $rank::BIGINT
-GROUP BY rank, phase
-ORDER BY rank, total_ns DESC NULLS LAST, phase
+GROUP BY rank, step.device, phase
+ORDER BY rank, step.device, total_ns DESC NULLS LAST, phase

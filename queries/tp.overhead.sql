@@ -5,8 +5,7 @@
 -- other stages and replicas (other_comm), and the rest, which is what the step would take if the
 -- tensor-parallel communication were free.
 --
--- A step lasts from its first kernel to its last one, but not beyond the first kernel of the next
--- step. wait, transfer and unmatched are what is exposed of the operations; they add up to comm if no two
+-- A step lasts from its first kernel, or the end of the step before if that is later, to its last one. wait, transfer and unmatched are what is exposed of the operations; they add up to comm if no two
 -- of them run at the same time. Steps without tensor-parallel
 -- operations do not count.
 -- @column pp_rank         BIGINT   Pipeline stage.
@@ -52,23 +51,16 @@ WITH operation AS (
 ),
 bounded AS (
     SELECT
-        step_id, rank, phase,
+        step_id, rank, device, phase,
         gpu_ts AS ts,
-        LEAST(gpu_ts + gpu_dur, LEAD(gpu_ts) OVER (PARTITION BY rank ORDER BY gpu_ts, step_id)) AS end_ts
+        gpu_ts + gpu_dur AS end_ts
     FROM step
     WHERE gpu_ts IS NOT NULL
 ),
-device AS (
-    SELECT DISTINCT rank, device FROM device_state
-),
 point AS (
-    SELECT bounded.step_id, bounded.rank, device.device, bounded.ts AS at_ts, -1 AS sign
-    FROM bounded
-    INNER JOIN device USING (rank)
+    SELECT step_id, rank, device, ts AS at_ts, -1 AS sign FROM bounded
     UNION ALL
-    SELECT bounded.step_id, bounded.rank, device.device, bounded.end_ts, 1
-    FROM bounded
-    INNER JOIN device USING (rank)
+    SELECT step_id, rank, device, end_ts, 1 FROM bounded
 ),
 exposed_part AS (
     SELECT rank, device, ts, dur, CAST(SUM(dur) OVER in_order - dur AS BIGINT) AS before_ns

@@ -297,6 +297,7 @@ def breakdown_row(
     is_known = transferring + waiting > 0 or unknown == 0
     return {
         "rank": rank,
+        "device": None,
         "phase": phase,
         "step_id": step_id,
         "window_ns": window_ns,

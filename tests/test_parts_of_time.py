@@ -124,12 +124,26 @@ def instant(t: int, own: Sequence[Activity], every: Sequence[Activity]) -> Insta
     part = next((part for part in PARTS if part in kinds), "idle")
     begun = [one for one in own if one.ts <= t]
     phase = begun[-1].phase if part != "idle" else gap_phase(t, own, every)
+    if phase is not None:
+        phase = next((of for of, (begin, end) in spans(own).items() if begin <= t < end), phase)
     root = None
     if part == "exposed_wait":
         (root,) = (o for o in every if o.what == waiting[-1].what and o.rank != waiting[-1].rank)
     return Instant(
         part, part == "computing" and bool(reducing), phase, root.phase if root else None
     )
+
+
+def spans(own: Sequence[Activity]) -> dict[str, tuple[int, int]]:
+    """The GPU time of each step; that of the decode step begins when the other one has ended."""
+    found, reached = {}, 0
+    for phase in ("prefill", "decode"):
+        of_step = [one for one in own if one.phase == phase]
+        if of_step:
+            begin = max(reached, min(one.ts for one in of_step))
+            reached = max(reached, *(one.ts + one.dur for one in of_step))
+            found[phase] = (begin, reached)
+    return found
 
 
 def gap_phase(t: int, own: Sequence[Activity], every: Sequence[Activity]) -> str | None:

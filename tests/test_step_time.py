@@ -190,7 +190,7 @@ def adds_up(ask: Ask) -> None:
 # --- of events in words --------------------------------------------------------------------------
 
 
-def test_each_device_of_a_step_has_the_whole_span() -> None:
+def test_each_device_has_its_own_step() -> None:
     con = database(
         step(ts=0, dur=5, context=(1, 8)),
         launch(ts=1, correlation=1),
@@ -199,11 +199,13 @@ def test_each_device_of_a_step_has_the_whole_span() -> None:
         kernel(ts=15, dur=25, correlation=2, device=1),
         kernel(ts=18, dur=1, device=2),
     )
+    assert rows(con, "SELECT device, number, gpu_ts, gpu_dur FROM step ORDER BY step_id") == [
+        (0, 0, 10_000, 10_000),
+        (1, 0, 15_000, 25_000),
+    ]
     assert rows(con, "SELECT device, part, cause, ns FROM step_time ORDER BY ALL") == [
         (0, "computing", None, 10_000),
-        (0, "idle", "unknown", 20_000),
         (1, "computing", None, 25_000),
-        (1, "idle", "launch", 5_000),
     ]
 
 

@@ -142,19 +142,18 @@ def test_kernel_without_device_and_stream_has_those_of_its_track() -> None:
 # --- device_state and gap ----------------------------------------------------------------------
 
 
-def test_devices_of_a_rank_share_its_window() -> None:
-    con = database(kernel(ts=5, dur=15), kernel(ts=0, dur=10, device=1))
+def test_each_device_of_a_rank_has_its_own_window() -> None:
+    con = database(
+        kernel(ts=5, dur=15), kernel(ts=0, dur=10, device=1), kernel(ts=12, dur=1, device=1)
+    )
     assert rows(con, "SELECT device, ts, dur, compute FROM device_state") == [
-        (0, 0, 5000, False),
         (0, 5000, 15_000, True),
         (1, 0, 10_000, True),
-        (1, 10_000, 10_000, False),
+        (1, 10_000, 2000, False),
+        (1, 12_000, 1000, True),
     ]
     gaps = "SELECT device, ts, dur, cause, previous_kernel_id, next_kernel_id FROM gap"
-    assert rows(con, gaps) == [
-        (0, 0, 5000, "unknown", None, 0),
-        (1, 10_000, 10_000, "unknown", 1, None),
-    ]
+    assert rows(con, gaps) == [(1, 10_000, 2000, "unknown", 1, 2)]
 
 
 def test_kernel_of_no_duration_occupies_nothing() -> None:

@@ -44,16 +44,14 @@ class Part:
 def parts_of_time(con: duckdb.DuckDBPyConnection, table: str) -> Iterator[Part]:
     """The time of all kernels of each rank, device by device, in parts that begin with a kernel.
 
-    Together, the parts of a device cover the time from the first start to the last end on its rank.
+    Together, the parts of a device cover the time from its first start to its last end.
 
     Args:
         table: a table of kernels, with columns id, rank, device, ts and dur.
     """
     spans = con.execute(_SPANS.format(table=table)).fetchall()
-    for rank, device, rows, _, _, longest in spans:
+    for rank, device, rows, first, last, longest in spans:
         place = {"rank": rank, "device": device}
-        first = min(span[3] for span in spans if span[0] == rank)
-        last = max(span[4] for span in spans if span[0] == rank)
         inner = starts_of_parts(con, _OF_DEVICE.format(table=table), place, rows)
         borders = [first, *(ts for ts in inner if first < ts < last), last]
         for begin, end in pairwise(borders):

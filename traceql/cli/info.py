@@ -30,17 +30,20 @@ from traceql.sql.query import Query, bound, query_named
 from traceql.util.resources import CHECKS, EXAMPLE_TRACE
 from traceql.util.text import format_count, one_line, shortened, source_text
 
-# The steps of the lowest rank, as a person counts the steps of a run.
+# The steps of the lowest rank, as a person counts the steps of a run; of several devices, the
+# longest time.
 _PHASES = """
-    SELECT COALESCE(phase, 'other') AS phase, COUNT(*) AS steps, SUM(gpu_dur) / 1e6 AS ms
-    FROM step
-    WHERE rank = (SELECT MIN(rank) FROM step)
+    SELECT COALESCE(phase, 'other') AS phase, MAX(steps) AS steps, MAX(ns) / 1e6 AS ms
+    FROM (
+        SELECT device, phase, COUNT(*) AS steps, SUM(gpu_dur) AS ns
+        FROM step
+        WHERE rank = (SELECT MIN(rank) FROM step)
+        GROUP BY device, phase
+    )
     GROUP BY phase
     ORDER BY ms DESC NULLS LAST, phase
 """
-_RECORDED = """
-    SELECT MAX(ns) / 1e6 AS ms FROM (SELECT SUM(dur) AS ns FROM device_state GROUP BY rank)
-"""
+_RECORDED = "SELECT MAX(ns) / 1e6 AS ms FROM recorded_span"
 _ODD = "FROM ledger WHERE check_name = 'device events not understood'"
 _FACTS = (
     *("model", "architecture", "parallelism", "mode", "devices", "ranks", "versions"),
@@ -64,7 +67,7 @@ _COUNTS = """
     SELECT
         (SELECT COUNT(*) FROM slice) AS slices,
         (SELECT COUNT(*) FROM kernel) AS kernels,
-        (SELECT COUNT(*) FROM step) AS steps,
+        (SELECT COUNT(DISTINCT (rank, number)) FROM step) AS steps,
         (SELECT COUNT(rank) FROM trace) AS ranks,
         (SELECT ranks FROM job) AS world_size,
         (SELECT ranks > GREATEST(loaded, stated) FROM job) AS at_least,

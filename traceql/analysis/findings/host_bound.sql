@@ -88,7 +88,7 @@ phase AS (
 ),
 counted AS (
     SELECT kind, MAX(steps) AS steps, MAX(most_tokens) AS most_tokens
-    FROM (SELECT kind, rank, COUNT(*) AS steps, MAX(tokens) AS most_tokens FROM step_kind GROUP BY kind, rank)
+    FROM (SELECT kind, rank, COUNT(DISTINCT number) AS steps, MAX(tokens) AS most_tokens FROM step_kind GROUP BY kind, rank)
     GROUP BY kind
 ),
 time_of_kind AS (
@@ -106,7 +106,7 @@ whole AS (
         MAX(graph_tokens) AS graph_tokens
     FROM (
         SELECT
-            COUNT(*) AS steps,
+            COUNT(DISTINCT number) AS steps,
             BOOL_OR(graph_mode IS DISTINCT FROM 'none') AS uses_graphs,
             BOOL_OR(source = 'execute_context') AS is_vllm,
             BOOL_OR(source <> 'trace') AS has_steps,

@@ -30,7 +30,7 @@ _CONTENTS = """
         (SELECT list(rank ORDER BY rank) FROM trace WHERE rank IS NOT NULL) AS ranks,
         (SELECT MAX(world_size) FROM trace) AS world_size,
         (SELECT string_agg(DISTINCT device_name, ', ') FROM trace) AS devices,
-        (SELECT COUNT(*) FROM step) AS steps,
+        (SELECT COUNT(DISTINCT (rank, number)) FROM step) AS steps,
         (SELECT COUNT(*) FROM kernel) AS kernels,
         (SELECT MAX(ts + dur) - MIN(ts) FROM kernel) AS recorded_ns,
         (SELECT COUNT(*) FROM finding) AS findings

@@ -14,7 +14,7 @@
 -- @column kind       VARCHAR    kernel, memcpy or memset.
 -- @column category   VARCHAR    What it is: gemm, attention, kv_cache, norm, rope, activation, moe, collective, elementwise, sampling, input_prep, memcpy, memset, graph (the replay of a CUDA graph whose kernels were not recorded), or other if no rule matches (see kernel_class).
 -- @column symbol     VARCHAR    Letter of its symbol (symbol.letter), which is finer than the category; layers are found in the sequence of these letters.
--- @column step_id    BIGINT     Step in which it was launched; if its launch call is not in the trace and steps are known from the GPU, the step in which it began. NULL if that was before the first step, or neither its launch call nor the operator that requested it is in the trace.
+-- @column step_id    BIGINT     Step in which it was launched, on its device (step.step_id); if its launch call is not in the trace and steps are known from the GPU, the step in which it began. NULL if that was before the first step, or neither its launch call nor the operator that requested it is in the trace.
 -- @column launch_id  BIGINT     Launch call that started it (launch.id); NULL if it is not in the trace.
 -- @column in_graph   BOOLEAN    Whether it ran in the replay of a CUDA, HIP or ACL graph.
 -- @column bytes      BIGINT     Bytes copied or set; NULL for kernels.
@@ -50,7 +50,8 @@ begun AS (
         FROM gpu_slice
         WHERE rank IN (SELECT rank FROM iteration WHERE gpu_ts IS NOT NULL)
     ) AS gpu_slice
-    ASOF INNER JOIN iteration ON gpu_slice.rank = iteration.rank AND gpu_slice.ts >= iteration.gpu_ts
+    ASOF INNER JOIN (FROM iteration WHERE is_first) AS iteration
+        ON gpu_slice.rank = iteration.rank AND gpu_slice.ts >= iteration.gpu_ts
 ),
 -- Tasks of a captured graph of an Ascend device (ACL graph) have no launch call of their own. Each
 -- replay runs every task of the graph once, so the n-th time of a task is in the n-th replay, and replays
@@ -128,7 +129,7 @@ SELECT
     gpu_slice.name, gpu_slice.kind,
     CASE gpu_slice.kind WHEN 'kernel' THEN kernel_class.category ELSE gpu_slice.kind END AS category,
     COALESCE(kernel_class.symbol, whole_kind.letter) AS symbol,
-    CASE WHEN launch.id IS NULL THEN COALESCE(launch_origin.step_id, begun.step_id) ELSE launch.step_id END AS step_id,
+    own_step.step_id,
     launch.id AS launch_id,
     replayed_task.id IS NOT NULL OR COALESCE(launch.name LIKE '%GraphLaunch%', FALSE) AS in_graph,
     gpu_slice.bytes, gpu_slice.grid, gpu_slice.block
@@ -141,3 +142,10 @@ LEFT JOIN launch_origin ON gpu_slice.id = launch_origin.id
 LEFT JOIN begun ON gpu_slice.id = begun.id
 LEFT JOIN replayed_task ON gpu_slice.id = replayed_task.id
 LEFT JOIN launch ON COALESCE(replayed_task.launch_id, launching_call.id) = launch.id
+LEFT JOIN iteration AS known_step
+    ON CASE WHEN launch.id IS NULL THEN COALESCE(launch_origin.step_id, begun.step_id) ELSE launch.step_id END
+    = known_step.step_id
+LEFT JOIN iteration AS own_step
+    ON known_step.rank = own_step.rank
+    AND known_step.number = own_step.number
+    AND gpu_slice.device = own_step.device

@@ -1,7 +1,7 @@
 # One row per interval in which the activity of a device does not change.
 #
-# The intervals of a device cover the GPU span of its rank without overlap, so that time in which
-# several activities run counts once.
+# The intervals of a device cover its GPU span, from its first start to its last end, without overlap,
+# so that time in which several activities run counts once.
 # @scope  rank
 # @needs  classified_kernel
 # @empty_unless classified_kernel

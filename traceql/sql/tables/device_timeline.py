@@ -1,7 +1,7 @@
 # One row per interval of a device: the part that its time counts for, and the step it belongs to.
 #
-# The intervals of a device cover the GPU span of its rank without overlap, so that each nanosecond
-# counts once. If several activities run, computing comes first, then communication, then copies.
+# The intervals of a device cover its GPU span, from its first start to its last end, without overlap,
+# so that each nanosecond counts once. If several activities run, computing comes first, then communication, then copies.
 # Waiting is time in which communication kernels run and all of them wait for another rank.
 # @scope  run
 # @needs  collective, gap, kernel, step
@@ -13,7 +13,7 @@
 # @column part           VARCHAR  computing (a compute kernel runs), exposed_transfer (a collective transfers data), exposed_wait (collectives wait for a late rank), exposed_unmatched (collectives run that were not matched on all their ranks: whether they wait is unknown), exposed_copy (only memory copies or sets run) or idle (nothing runs).
 # @column cause          VARCHAR  Why the device is idle (gap.cause); NULL in all other parts.
 # @column is_overlapped  BOOLEAN  Whether a compute kernel and a collective run: overlapped communication, part computing.
-# @column step_id        BIGINT   Step of the kernel that began last; of idle time, the step of the kernel that ends it (gap.step_id). NULL if that is unknown.
+# @column step_id        BIGINT   Step in whose GPU time it lies (step.gpu_ts and gpu_dur), or else the step of the kernel that began last; of idle time, gap.step_id. NULL if the step of that kernel is unknown.
 # @column phase          VARCHAR  Phase of that step; NULL if it is unknown.
 # @column kernel_id      BIGINT   Kernel that the time is credited to (kernel.id): of the kernels that run and decide the part, the one that began last; of operations that transfer data, the one that began to do so last. NULL in idle time.
 
@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from traceql.analysis.intervals import Int64s, Running, at, known, last_running, places
 from traceql.analysis.parts_of_time import Part, parts_of_time
+from traceql.analysis.step_spans import StepSpans
 from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import Columns, columns_of, in_order, rows_where
 
@@ -72,12 +73,18 @@ _GAPS = """
 """
 _CAUSES = "SELECT DISTINCT cause FROM gap ORDER BY cause"
 _STEPS = "SELECT step_id, phase FROM step ORDER BY step_id"
+_STEP_SPANS = """
+    SELECT rank, device, step_id, gpu_ts AS ts, gpu_ts + gpu_dur AS end_ts
+    FROM step
+    WHERE gpu_dur > 0
+"""
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield _SCHEMA.empty_table()
     causes = [cause for (cause,) in con.execute(_CAUSES).fetchall()]
     steps = con.sql(_STEPS).to_arrow_table()
+    spans = StepSpans.of(con.sql(_STEP_SPANS))
     for part in parts_of_time(con, "kernel"):
         in_part = part.parameters
         kernels = con.sql(_KERNELS, params=in_part)
@@ -88,11 +95,17 @@ def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
             in_order(columns_of(gaps), "ts"),
             pa.array(causes, pa.string()),
             steps,
+            spans,
         )
 
 
 def _intervals(
-    part: Part, kernels: Columns, gaps: Columns, causes: pa.Array, steps: pa.Table
+    part: Part,
+    kernels: Columns,
+    gaps: Columns,
+    causes: pa.Array,
+    steps: pa.Table,
+    spans: StepSpans,
 ) -> pa.Table:
     """The rows of a part; its kernels and gaps are in the order of their starts."""
     activities = _activities(kernels)
@@ -108,7 +121,8 @@ def _intervals(
     gap = np.full(len(kind), -1)
     gap[is_idle] = places(gaps["ts"], running.ts[is_idle])
     step_id = at(gaps["step_id"], gap)
-    step_id[is_busy] = _begun_last(kernels, running.ts[is_busy])
+    begun_last = _begun_last(kernels, running.ts[is_busy])
+    step_id[is_busy] = spans.at(part, running.ts[is_busy], begun_last)
     step = places(steps["step_id"].to_numpy(), step_id)
     columns = [
         np.full(len(kind), part.rank),

@@ -1,14 +1,14 @@
-# One row per interval of a rank's GPU span in which a device did nothing, with the cause.
+# One row per interval of the GPU span of a device in which it did nothing, with the cause.
 # @schema main
 # @scope  rank
-# @needs  classified_kernel, device_state, event_kind, host_clock, launch, launch_origin, slice, trace, unrecorded_time
+# @needs  classified_kernel, device_state, event_kind, host_clock, launch, launch_origin, slice, step, trace, unrecorded_time
 # @empty_unless device_state
 # @column rank                BIGINT   Rank.
 # @column device              BIGINT   Number of the device on its machine.
 # @column ts                  BIGINT   Start, ns since the run's first event.
 # @column dur                 BIGINT   Duration, ns.
 # @column cause               VARCHAR  Why the device was idle. not recorded: it may not have been: in the order of launches, a kernel whose record is missing or has no possible time lies between the kernels around the gap. sync: the launching thread, or the one that requested the launch, was blocked in a synchronizing call for at least half of the time from the start of the gap to the launch call of the next kernel. host: that launch call began after the start of the gap. dependency: the next kernel had been launched, but waited for an event of another stream: its host had requested that, or its stream spent at least half of the gap on it. launch: it had been launched, but had not started yet. unknown: its launch call is not in the trace, there is no next kernel, or the clocks of host and GPU do not agree (ledger).
-# @column step_id             BIGINT   Step of the kernel that ended the gap, or else of the kernel before the gap.
+# @column step_id             BIGINT   Step in whose GPU time it lies (step.gpu_ts and gpu_dur); between steps, the step of the kernel that ended the gap, or else of the kernel before it. NULL if the steps of both kernels are unknown.
 # @column previous_kernel_id  BIGINT   Kernel that ended when the gap began (kernel.id); NULL at the start of the GPU span.
 # @column next_kernel_id      BIGINT   Kernel that ended the gap (kernel.id); NULL at the end of the GPU span.
 # @column track_id            BIGINT   Track of the host thread that requested that kernel (slice.track_id): the launching one, or the one that requested the launch. NULL if unknown, or if the clocks of host and GPU do not agree.
@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from traceql.analysis.intervals import Bools, Elapsed, Int64s, at, known, places
 from traceql.analysis.parts_of_time import Part, parts_of_time
+from traceql.analysis.step_spans import StepSpans
 from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import Columns, columns_of, in_order, rows_where
 
@@ -111,6 +112,11 @@ _DEVICE_WAITS = """
     WHERE args LIKE '%"Task Type"%'
     ORDER BY rank, place, ts
 """
+_STEP_SPANS = """
+    SELECT rank, device, step_id, gpu_ts AS ts, gpu_ts + gpu_dur AS end_ts
+    FROM step
+    WHERE gpu_dur > 0
+"""
 
 _UNRECORDED = "SELECT rank, device AS place, ts, end_ts - ts AS dur FROM unrecorded_time ORDER BY rank, place, ts"
 _OTHER_CLOCKS = "SELECT rank FROM host_clock WHERE NOT agrees"
@@ -176,6 +182,7 @@ class _Interval:
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield _SCHEMA.empty_table()
     waits = _Waits.of(con)
+    spans = StepSpans.of(con.sql(_STEP_SPANS))
     device = attrgetter("rank", "device")
     for _, parts in groupby(parts_of_time(con, "classified_kernel"), device):
         latest: Columns | None = None
@@ -194,7 +201,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
             cause = _causes(intervals, kernels, calls, waits)
             if missing := waits.unrecorded.get((part.rank, part.device)):
                 cause = np.where(missing.passes(intervals.ts, intervals.end), 0, cause)
-            yield _gaps(part, intervals, kernels, cause)
+            yield _gaps(part, intervals, kernels, cause, spans)
             latest = _latest_of_streams(kernels, part.end)
 
 
@@ -325,16 +332,19 @@ def _each(numbers: Int64s, where: Bools) -> Iterator[tuple[int, Int64s]]:
         yield number, np.flatnonzero(where & (numbers == number))
 
 
-def _gaps(part: Part, one: _Interval, kernels: Columns, cause: Int64s) -> pa.Table:
+def _gaps(
+    part: Part, one: _Interval, kernels: Columns, cause: Int64s, spans: StepSpans
+) -> pa.Table:
     """The rows of a part."""
     step_id = at(kernels["step_id"], one.after)
+    step_id = np.where(step_id >= 0, step_id, at(kernels["step_id"], one.before))
     columns = [
         np.full(len(one.ts), part.rank),
         np.full(len(one.ts), part.device),
         one.ts,
         one.end - one.ts,
         _CAUSES.take(pa.array(cause)),
-        known(np.where(step_id >= 0, step_id, at(kernels["step_id"], one.before))),
+        known(spans.at(part, one.ts, step_id)),
         known(at(kernels["id"], one.before)),
         known(at(kernels["id"], one.after)),
         known(one.track_id),

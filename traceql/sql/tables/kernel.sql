@@ -20,7 +20,7 @@
 -- @column category      VARCHAR    What it is: gemm, attention, kv_cache, norm, rope, activation, moe, collective, elementwise, sampling, input_prep, memcpy, memset, graph (the replay of a CUDA graph whose kernels were not recorded), or other if no rule matches (see kernel_class).
 -- @column symbol        VARCHAR    Letter of its symbol (symbol.letter), which is finer than the category; layers are found in the sequence of these letters.
 -- @column role          VARCHAR    Part of the model that it belongs to, such as qkv_proj or mlp_allreduce; NULL if unknown.
--- @column step_id       BIGINT     Step in which it was launched; if its launch call is not in the trace and steps are known from the GPU, the step in which it began. NULL if that was before the first step, or neither its launch call nor the operator that requested it is in the trace.
+-- @column step_id       BIGINT     Step in which it was launched, on its device (step.step_id); if its launch call is not in the trace and steps are known from the GPU, the step in which it began. NULL if that was before the first step, or neither its launch call nor the operator that requested it is in the trace.
 -- @column pass          BIGINT     Number of the forward pass on its rank, from 0; NULL outside layers, or if no forward pass was found in the sequence of kernels.
 -- @column layer         BIGINT     Model layer, from 0; NULL if unknown or outside layers. Layers are numbered across all pipeline stages, or on each rank from 0 if rank_model.first_layer is NULL.
 -- @column launch_id     BIGINT     Launch call that started it (launch.id); NULL if it is not in the trace.

@@ -1,8 +1,9 @@
--- One row per layer of a forward pass on one rank.
+-- One row per layer of a forward pass on one device of a rank.
 -- @schema main
 -- @scope  run
 -- @needs  collective_exposure, kernel
 -- @column rank        BIGINT  Rank that ran it.
+-- @column device      BIGINT  Number of the device on its machine; -1 if the file has none.
 -- @column step_id     BIGINT  Step in which it was launched.
 -- @column pass        BIGINT  Number of the forward pass on the rank, from 0; NULL if the layer is known from modules alone.
 -- @column layer       BIGINT  Model layer, numbered as in kernel.layer.
@@ -15,7 +16,7 @@
 -- @column idle_ns     BIGINT  Part of dur in which none of its kernels ran, ns.
 WITH activity AS (
     SELECT
-        rank, step_id, pass, layer, ts,
+        rank, device, step_id, pass, layer, ts,
         ts + GREATEST(dur, 0) AS end_ts,
         CASE
             WHEN category = 'collective' THEN 'comm'
@@ -41,12 +42,12 @@ added AS (
         ) ELSE 0 END AS compute
     FROM activity
     WINDOW before AS (
-        PARTITION BY rank, step_id, pass, layer ORDER BY ts, end_ts
+        PARTITION BY rank, device, step_id, pass, layer ORDER BY ts, end_ts
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
 )
 SELECT
-    rank, step_id, pass, layer,
+    rank, device, step_id, pass, layer,
     MIN(ts) AS ts,
     MAX(end_ts) - MIN(ts) AS dur,
     CAST(SUM(busy) AS BIGINT) AS busy_ns,
@@ -58,5 +59,5 @@ SELECT
     END AS BIGINT) AS wait_ns,
     MAX(end_ts) - MIN(ts) - CAST(SUM(busy) AS BIGINT) AS idle_ns
 FROM added
-GROUP BY rank, step_id, pass, layer
-ORDER BY rank, step_id, pass, layer
+GROUP BY rank, device, step_id, pass, layer
+ORDER BY rank, step_id, pass, layer, device

@@ -1,17 +1,26 @@
--- One row per step: one engine iteration of one rank.
+-- One row per step: one engine iteration of one rank, on one of its devices.
 --
 -- Prefill processes prompts, decode generates tokens.
+--
+-- If the rank has several devices, an iteration has a row for each device that it has kernels on, and always
+-- one for the first device; all have the same number.
+--
+-- The GPU times of the steps of a device do not overlap, so they add up to at most its GPU span. If the host
+-- runs ahead, first kernels of a step (copies of inputs, on another stream) run before the last kernel of
+-- the step before: then the step begins on the GPU when all steps before it have ended. A step whose last kernel ends
+-- before those of earlier steps takes no time of its own: gpu_dur is 0 at the end of its last kernel.
 -- @schema main
 -- @scope  rank
 -- @needs  classified_kernel, iteration, launch
--- @column step_id              BIGINT   Id of the step, unique across all ranks.
+-- @column step_id              BIGINT   Id of the step, unique across all ranks and devices.
 -- @column rank                 BIGINT   Rank that ran it.
--- @column number               BIGINT   Position among the steps of its rank, from 0.
+-- @column device               BIGINT   Number of the device on its machine; NULL if the rank has no GPU activity.
+-- @column number               BIGINT   Position of the iteration among those of its rank, from 0.
 -- @column name                 VARCHAR  Annotation or Python frame that the step was found by, as in the file; NULL if there is none.
 -- @column ts                   BIGINT   Start on the host, ns since the run's first event. Of steps that only the GPU shows, start of the first call that launched one of their kernels, or of the first kernel if the trace has no such calls.
 -- @column dur                  BIGINT   Duration of the annotation on the host, ns; of steps that only the GPU shows, from ts to the last such start. What is launched after it and before the next step (sampling, sends) still belongs to this step.
--- @column gpu_ts               BIGINT   Start of its first kernel, ns since the run's first event; NULL without kernels.
--- @column gpu_dur              BIGINT   From the start of its first kernel to the end of its last kernel, ns; NULL without kernels.
+-- @column gpu_ts               BIGINT   Start of its first kernel, or the end of the steps before it on the device if that is later, ns since the run's first event; NULL without kernels.
+-- @column gpu_dur              BIGINT   From gpu_ts to the end of its last kernel, ns; NULL without kernels.
 -- @column phase                VARCHAR  prefill (only requests with prompt tokens), decode (only requests that generate), mixed (both) or idle (neither); NULL if unknown.
 -- @column context_requests     BIGINT   Number of requests whose prompt is processed.
 -- @column context_tokens       BIGINT   Prompt tokens processed, of all requests together.
@@ -22,8 +31,8 @@
 WITH on_gpu AS (
     SELECT
         step_id,
-        MIN(ts) AS gpu_ts,
-        MAX(ts + dur) - MIN(ts) AS gpu_dur,
+        MIN(ts) AS first_ts,
+        MAX(ts + dur) AS end_ts,
         COUNT(launch_id) AS launched,
         COUNT(DISTINCT launch_id) FILTER (in_graph) AS graph_launches,
         BOOL_OR(in_graph AND category = 'attention') AS attention_in_graph,
@@ -31,10 +40,24 @@ WITH on_gpu AS (
     FROM classified_kernel
     GROUP BY step_id
 ),
-graph_call AS (SELECT DISTINCT step_id FROM launch WHERE name LIKE '%GraphLaunch%')
+graph_call AS (SELECT DISTINCT step_id FROM launch WHERE name LIKE '%GraphLaunch%'),
+-- The GPU time of a step begins after that of all steps before it.
+span AS (
+    SELECT
+        step_id,
+        LEAST(on_gpu.end_ts, GREATEST(on_gpu.first_ts, MAX(on_gpu.end_ts) OVER (
+            PARTITION BY iteration.rank, iteration.device ORDER BY iteration.number
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ))) AS begin_ts,
+        on_gpu.end_ts - begin_ts AS gpu_dur
+    FROM on_gpu
+    INNER JOIN iteration USING (step_id)
+)
 SELECT
-    iteration.step_id, iteration.rank, iteration.number, iteration.name, iteration.ts, iteration.dur,
-    on_gpu.gpu_ts, on_gpu.gpu_dur,
+    iteration.step_id, iteration.rank, iteration.device, iteration.number, iteration.name,
+    iteration.ts, iteration.dur,
+    span.begin_ts AS gpu_ts,
+    span.gpu_dur,
     CASE
         WHEN iteration.context_requests > 0 AND iteration.generation_requests > 0 THEN 'mixed'
         WHEN iteration.context_requests > 0 THEN 'prefill'
@@ -55,5 +78,7 @@ SELECT
     iteration.source
 FROM iteration
 LEFT JOIN on_gpu USING (step_id)
+LEFT JOIN span ON iteration.step_id = span.step_id
 LEFT JOIN graph_call ON iteration.step_id = graph_call.step_id
+WHERE iteration.is_first OR on_gpu.step_id IS NOT NULL
 ORDER BY iteration.step_id

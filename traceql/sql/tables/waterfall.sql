@@ -1,6 +1,6 @@
 -- One row per step, kind of ceiling, bar, role and cause: what the hardware needs of the step's time, and where the rest went.
 --
--- For each kind, the rows of a step add up to step.gpu_dur (times the devices that it ran on), to the
+-- For each kind, the rows of a step add up to step.gpu_dur, to the
 -- nanosecond. The floor of a role counts whole, so that what overlaps makes below_roofline smaller;
 -- that of communication counts only as far as its transfers are exposed.
 -- @schema main

@@ -1,12 +1,9 @@
 -- Samples of the share of time in which each GPU was idle: one per interval of a round length, of
 -- which there are at most two thousand, so that each is about as wide as a pixel if all are visible.
 WITH span AS (
-    SELECT DISTINCT
-        rank, device,
-        MIN(ts) OVER of_rank AS ts,
-        MAX(ts + GREATEST(dur, 0)) OVER of_rank AS end_ts
+    SELECT rank, device, MIN(ts) AS ts, MAX(ts + GREATEST(dur, 0)) AS end_ts
     FROM kernel
-    WINDOW of_rank AS (PARTITION BY rank)
+    GROUP BY rank, device
 ),
 device_count AS (
     SELECT rank, COUNT(*) AS devices FROM span GROUP BY rank

@@ -1,8 +1,8 @@
--- One slice per step: from its first kernel to its last one, or its time on the host if it has no
--- kernels.
+-- One slice per step: its time on the GPU (step.gpu_ts and gpu_dur), or its time on the host if it has
+-- no kernels.
 SELECT
     rank,
-    'Steps' AS track,
+    'Steps' || COALESCE(' · GPU ' || device_if_several(rank, device), '') AS track,
     COALESCE(gpu_ts, ts) AS ts,
     COALESCE(gpu_dur, dur) AS dur,
     'step' AS cat,
@@ -14,8 +14,8 @@ SELECT
         ELSE COALESCE(name, 'whole trace')
     END AS name,
     phase AS colour,
-    step_id, number, phase, context_requests, context_tokens, generation_requests,
+    step_id, device, number, phase, context_requests, context_tokens, generation_requests,
     generation_tokens, graph_mode,
     'SELECT * FROM step WHERE step_id = ' || step_id AS sql
 FROM step
-ORDER BY rank, 3, 4 DESC, step_id
+ORDER BY rank, track, 3, 4 DESC, step_id

@@ -1,12 +1,18 @@
 -- Samples of the throughput of each step: its tokens divided by the time until the next step
--- begins, or by its own duration if it is the last one.
+-- begins, or by its own duration if it is the last one. The devices of a rank process the same tokens.
 WITH paced AS (
     SELECT
         *,
-        LEAD(ts) OVER (PARTITION BY rank ORDER BY ts, step_id) AS next_ts,
-        GREATEST(ts + dur, COALESCE(gpu_ts + gpu_dur, ts + dur)) AS end_ts
-    FROM step
-    WHERE phase IS NOT NULL
+        LEAD(ts) OVER (PARTITION BY rank ORDER BY ts, step_id) AS next_ts
+    FROM (
+        SELECT
+            *,
+            GREATEST(ts + dur, COALESCE(MAX(gpu_ts + gpu_dur) OVER of_iteration, ts + dur)) AS end_ts
+        FROM step
+        WHERE phase IS NOT NULL
+        WINDOW of_iteration AS (PARTITION BY rank, number)
+        QUALIFY ROW_NUMBER() OVER (PARTITION BY rank, number ORDER BY device) = 1
+    )
 ),
 rate AS (
     SELECT

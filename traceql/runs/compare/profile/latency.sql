@@ -28,7 +28,9 @@ timed AS (
     SELECT profiled, 'e2e', e2e_ns FROM chosen
 ),
 generated AS (
-    SELECT step.rank, SUM(step.generation_tokens) AS tokens FROM step GROUP BY step.rank
+    SELECT rank, SUM(tokens) AS tokens
+    FROM (SELECT rank, number, MAX(generation_tokens) AS tokens FROM step GROUP BY rank, number)
+    GROUP BY rank
 ),
 span AS (
     SELECT MAX(ns) AS ns

@@ -7,7 +7,7 @@
 -- @column path                  VARCHAR  Its trace file, when it was loaded.
 -- @column kernels               BIGINT   GPU activities.
 -- @column steps                 BIGINT   Steps with kernels.
--- @column window_ns             BIGINT   Span of its GPU activities, ns: the sum of the next six columns.
+-- @column window_ns             BIGINT   Spans of the activities of its GPUs, ns: the sum of the next six columns.
 -- @column computing_ns          BIGINT   Time in which a compute kernel ran, ns.
 -- @column exposed_transfer_ns   BIGINT   Time in which collectives transferred data and no compute kernel ran, ns.
 -- @column exposed_wait_ns       BIGINT   Time in which collectives only waited for a late rank, ns.
@@ -25,7 +25,10 @@ WITH described AS (
     GROUP BY ALL
 ),
 counted AS (
-    SELECT rank, COUNT(*) AS kernels, COUNT(DISTINCT step_id) AS steps FROM kernel GROUP BY rank
+    SELECT kernel.rank, COUNT(*) AS kernels, COUNT(DISTINCT step.number) AS steps
+    FROM kernel
+    LEFT JOIN step USING (step_id)
+    GROUP BY kernel.rank
 ),
 parts AS (
     SELECT

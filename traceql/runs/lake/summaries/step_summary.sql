@@ -1,11 +1,11 @@
--- One row per step with kernels: how long it took, and how many rows it ran.
+-- One row per step with kernels, on each device: how long it took, and how many rows it ran.
 -- @column rank     BIGINT   Rank.
 -- @column step_id  BIGINT   Step (step.step_id).
 -- @column number   BIGINT   Position among the steps of its rank, from 0.
 -- @column phase    VARCHAR  prefill, decode, mixed or idle; unknown if the step has none.
 -- @column rows_to  BIGINT   Rows that its kernels run, padding included, rounded up: to a multiple of 8, beyond 256 to a power of two; NULL if unknown.
--- @column ts       BIGINT   Start of its first kernel, ns since the run's first event.
--- @column gpu_ns   BIGINT   From the start of its first kernel to the end of its last one, ns.
+-- @column ts       BIGINT   Start of its first kernel, or the end of the step before if that is later (step.gpu_ts), ns since the run's first event.
+-- @column gpu_ns   BIGINT   From then to the end of its last kernel, ns.
 -- @column wait_ns  BIGINT   Time in which collectives only waited for a late rank, ns.
 -- @column idle_ns  BIGINT   Time in which nothing ran, ns.
 -- @column host_ns  BIGINT   Part of idle_ns in which the host had launched nothing, ns.

@@ -10,7 +10,7 @@
 -- @column ts        BIGINT  Start of the operator, ns since the run's first event.
 -- @column tid       BIGINT  Thread of the operator.
 -- @column track_id  BIGINT  Track of that thread (slice.track_id).
--- @column step_id   BIGINT  Step in which the operator began; NULL before the first step.
+-- @column step_id   BIGINT  Step in which the operator began, on the first device of the rank; NULL before the first step.
 WITH operator AS (
     SELECT slice.rank, slice.external_id, slice.ts, slice.tid, slice.track_id
     FROM slice
@@ -25,4 +25,5 @@ SELECT task.id, operator.ts, operator.tid, operator.track_id, iteration.step_id
 FROM operator
 INNER JOIN slice AS task USING (rank, external_id)
 INNER JOIN activity ON task.id = activity.id
-ASOF LEFT JOIN iteration ON operator.rank = iteration.rank AND operator.ts >= iteration.ts
+ASOF LEFT JOIN (FROM iteration WHERE is_first) AS iteration
+    ON operator.rank = iteration.rank AND operator.ts >= iteration.ts

@@ -1,14 +1,16 @@
--- One row per engine iteration of one rank: when it begins, by the best evidence in the trace.
+-- One row per engine iteration and device of one rank: when it begins, by the best evidence in the trace.
 --
 -- The best evidence is an annotation of the engine, then ProfilerStep#N, then frames (see step_name), each
 -- on the host or else on the GPU; without any, the forward passes that kernels show. Without these, the whole
 -- trace is one iteration.
 -- @kind   scratch
 -- @scope  rank
--- @needs  annotated_step, forward_pass, launched_activity, recording_span, step_name
--- @column step_id                BIGINT   Number across all ranks, from 0.
+-- @needs  activity, annotated_step, forward_pass, launched_activity, recording_span, slice, step_name
+-- @column step_id                BIGINT   Number across all ranks and devices, from 0.
 -- @column number                 BIGINT   Position among the iterations of its rank, from 0.
 -- @column rank                   BIGINT   Rank that ran it.
+-- @column device                 BIGINT   Device with GPU activity of the rank; NULL if it has none.
+-- @column is_first               BOOLEAN  Whether no device of the rank has a lower number.
 -- @column name                   VARCHAR  The annotation or frame; NULL if there is none.
 -- @column ts                     BIGINT   Start on the host, ns since the run's first event; as in step.
 -- @column dur                    BIGINT   Duration on the host, ns; as in step.
@@ -63,11 +65,23 @@ candidate AS (
     WHERE
         rank NOT IN (SELECT rank FROM annotated_step)
         AND rank NOT IN (SELECT rank FROM forward_pass)
+),
+device AS (
+    SELECT
+        rank, device,
+        device = MIN(device) OVER (PARTITION BY rank) AS is_first
+    FROM (
+        SELECT DISTINCT slice.rank, COALESCE(activity.device, slice.pid, -1) AS device
+        FROM activity
+        INNER JOIN slice USING (id)
+    )
 )
 SELECT
-    ROW_NUMBER() OVER (ORDER BY candidate.rank, candidate.ts, candidate.id) - 1 AS step_id,
-    ROW_NUMBER() OVER (PARTITION BY candidate.rank ORDER BY candidate.ts, candidate.id) - 1 AS number,
-    candidate.rank, candidate.name, candidate.ts, candidate.dur, candidate.gpu_ts,
+    ROW_NUMBER() OVER (ORDER BY candidate.rank, candidate.ts, candidate.id, device.device) - 1 AS step_id,
+    DENSE_RANK() OVER (PARTITION BY candidate.rank ORDER BY candidate.ts, candidate.id) - 1 AS number,
+    candidate.rank, device.device,
+    COALESCE(device.is_first, TRUE) AS is_first,
+    candidate.name, candidate.ts, candidate.dur, candidate.gpu_ts,
     COALESCE(candidate.source, step_name.source) AS source,
     step_name.phase,
     step_name.context_requests, step_name.context_tokens, step_name.context_kv_tokens,
@@ -76,3 +90,4 @@ SELECT
     step_name.generation_squares, step_name.generation_products
 FROM candidate
 LEFT JOIN step_name ON candidate.name = step_name.name
+LEFT JOIN device ON candidate.rank = device.rank

@@ -1,0 +1,36 @@
+"""The GPU times of the steps of each device, which do not overlap."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import duckdb
+import numpy as np
+
+from traceql.analysis.intervals import Int64s, at
+from traceql.analysis.parts_of_time import Part
+from traceql.util.arrow_duckdb import Columns, columns_of, in_order, rows_where
+
+
+@dataclass(frozen=True)
+class StepSpans:
+    """When each step begins and ends on its device, ns."""
+
+    _spans: Columns
+
+    @classmethod
+    def of(cls, spans: duckdb.DuckDBPyRelation) -> Self:
+        """From columns rank, device, step_id, ts and end_ts; no step may last 0 ns."""
+        return cls(in_order(columns_of(spans), "ts"))
+
+    def at(self, part: Part, instants: Int64s, step_id: Int64s) -> Int64s:
+        """The steps in whose GPU times these instants of a device are; else the given ones.
+
+        Args:
+            step_id: the steps of the kernels that count for the instants; -1, where they are
+                unknown, remains.
+        """
+        is_own = (self._spans["rank"] == part.rank) & (self._spans["device"] == part.device)
+        own = rows_where(self._spans, is_own)
+        place = np.searchsorted(own["ts"], instants, side="right") - 1
+        is_inside = (place >= 0) & (instants < at(own["end_ts"], place)) & (step_id >= 0)
+        return np.where(is_inside, at(own["step_id"], place), step_id)
