@@ -8,6 +8,7 @@ from typing import Any
 import databases
 import pytest
 import traces
+from command_line import output
 
 import traceql
 from traceql.present.pftrace import export_perfetto
@@ -192,14 +193,22 @@ def test_events_of_gaudi_on_the_host_are_launches(tmp_path: Path) -> None:
     assert rows(run, "SELECT name, launch_id IS NULL FROM kernel") == [("gemm", False)]
 
 
-def test_what_only_looks_like_device_activity_fails_the_ledger(tmp_path: Path) -> None:
-    odd = [on_track("op", ts=ts, dur=5, pid=3, tid=ts, cat="npu_thing", args={"stream": 1})
-           for ts in (0, 10)]  # fmt: skip
+@pytest.mark.parametrize("args", [{"stream": 1}, {"correlation": 4}])
+def test_what_only_looks_like_device_activity_fails_the_ledger(
+    args: dict[str, int], tmp_path: Path
+) -> None:
+    odd = [
+        on_track("op", ts=ts, dur=5, pid=3, tid=ts, cat="npu_thing", args=args) for ts in (0, 10)
+    ]
     run = opened(tmp_path, HOST, *odd)
-    assert rows(run, "SELECT value, note FROM ledger WHERE NOT ok") == [
-        (2, "events of category npu_thing that look like device activity and were not understood; "
-            "all events of such categories that look like it")
-    ]  # fmt: skip
+    note = (
+        "events of category npu_thing that look like device activity and were not understood; "
+        "all events of such categories that look like it"
+    )
+    assert rows(run, "SELECT value, note FROM ledger WHERE NOT ok") == [(2, note)]
+    shown = output("info", tmp_path / "run.duckdb")
+    assert "GPU activity not understood" in shown
+    assert "device events not understood" in shown
 
 
 def test_a_call_of_the_host_that_names_a_stream_is_no_activity(tmp_path: Path) -> None:
@@ -207,6 +216,7 @@ def test_a_call_of_the_host_that_names_a_stream_is_no_activity(tmp_path: Path) -
     run = opened(tmp_path, HOST, call, traces.kernel(ts=10, dur=5, correlation=1))
     assert rows(run, "SELECT name FROM kernel") == [("nvjet_sm90_gemm",)]
     assert rows(run, "SELECT name FROM launch") == [("call",)]
+    assert failed(run) == []
 
 
 def test_operators_of_a_trace_without_a_gpu_are_in_the_order_of_host_time(tmp_path: Path) -> None:

@@ -97,7 +97,8 @@ class DeviceActivities:
         by_name = is_named[code[at]] & ~beside_host[track]
         here = by_name | self._device[track] | (given > 1)
         kept = here & ~self._host[track]
-        odd = ~kept & pc.or_(*(pc.is_valid(column) for column in arguments[:2])).to_numpy()
+        names_device = pc.or_(*(pc.is_valid(column) for column in arguments[:2])).to_numpy()
+        odd = ~here & ~self._host[track] & (names_device | (given > 0) & ~beside_host[track])
         for count, rows in ((self._recognised, kept), (self._unknown, odd)):
             count.update(str(([*names, None])[number]) for number in code[at[rows]].tolist())
         known[at[kept]] = True
