@@ -3,7 +3,7 @@
 -- Use it to see what the ranges of a program cost on the GPU: NVTX ranges, record_function, steps of
 -- an engine. A range owns the kernels whose launch call lies within it on the same thread, those of
 -- the ranges inside it included; kernels of graph replays belong to the range around the graph
--- launch. A range that the profiler recorded on the GPU alone owns the kernels that begin within it
+-- launch. A range whose name is recorded on the GPU alone owns the kernels that begin within it
 -- on its stream. So times of ranges inside each other overlap: do not add them up. A range without
 -- kernels is left out.
 -- @param  limit       INTEGER = 30     Maximum number of rows.
@@ -12,19 +12,19 @@
 -- @param  by_kernel   BOOLEAN = FALSE  Whether to list the kernels: one row per range and name of a kernel.
 -- @column rank        BIGINT   Rank.
 -- @column name        VARCHAR  Name of the range.
--- @column kernel      VARCHAR  Name of the kernel where kernels are listed; else NULL.
--- @column source      VARCHAR  How the kernels were found: launch (from launch calls in a range of the host) or gpu (by time, in a range of the GPU).
 -- @column calls       BIGINT   Number of ranges of this name with a kernel.
 -- @column kernels     BIGINT   Number of GPU activities that they own.
 -- @column gpu_ns      BIGINT   Summed duration of these activities, ns; more than the span if they overlap.
--- @column busy_ns     BIGINT   Time in which one of them ran at least, ns, summed over the devices.
 -- @column span_ns     BIGINT   From the start of the first activity of a range to the end of its last one, ns, summed over the ranges.
 -- @column host_ns     BIGINT   Duration of the ranges on the host, ns, summed; NULL for ranges of the GPU.
+-- @column busy_ns     BIGINT   Time in which one of them ran at least, ns, summed over the devices.
+-- @column kernel      VARCHAR  Name of the kernel where kernels are listed; else NULL.
+-- @column source      VARCHAR  How the kernels were found: launch (from launch calls in a range of the host) or gpu (by time, in a range of the GPU).
 -- @key    rank name kernel calls gpu_ns busy_ns span_ns host_ns kernels
 -- @empty  no annotated range has a kernel; annotate with torch.cuda.nvtx.range or record_function
 -- @chart  bar x=gpu_ns y=name color=rank
 -- @title  GPU time by annotated range
-WITH range AS MATERIALIZED (
+WITH annotation AS MATERIALIZED (
     SELECT
         slice.id, slice.rank, slice.name, slice.ts, slice.dur,
         event_kind.kind = 'gpu_annotation' AS on_gpu,
@@ -35,6 +35,12 @@ WITH range AS MATERIALIZED (
         event_kind.kind IN ('annotation', 'gpu_annotation')
         AND slice.name LIKE $pattern::VARCHAR
         AND ($rank::BIGINT IS NULL OR slice.rank = $rank::BIGINT)
+),
+-- The profiler repeats ranges of the host on the GPU.
+range AS MATERIALIZED (
+    SELECT * FROM annotation WHERE NOT on_gpu
+    UNION ALL
+    SELECT * FROM annotation ANTI JOIN (FROM annotation WHERE NOT on_gpu) AS on_host USING (rank, name) WHERE on_gpu
 ),
 launched AS (
     SELECT launch.rank, FALSE AS on_gpu, NULL AS device, launch.tid AS lane, launch.ts, kernel.id
@@ -78,12 +84,6 @@ owned AS (
     INNER JOIN kernel ON instant_of.id = kernel.id
     INNER JOIN range ON inside.range_id = range.id
 ),
--- Ranges of the GPU count where no range of the host has this name and a kernel.
-chosen AS (
-    SELECT * FROM owned WHERE NOT on_gpu
-    UNION ALL
-    SELECT * FROM owned WHERE on_gpu AND (rank, name) NOT IN (SELECT (rank, name) FROM owned WHERE NOT on_gpu)
-),
 busy AS (
     SELECT rank, name, kernel, SUM(GREATEST(end_ts - GREATEST(ts, COALESCE(covered_ts, ts)), 0)) AS busy_ns
     FROM (
@@ -92,7 +92,7 @@ busy AS (
             MAX(end_ts) OVER (
                 PARTITION BY rank, name, kernel, device ORDER BY ts, end_ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             ) AS covered_ts
-        FROM chosen
+        FROM owned
     )
     GROUP BY rank, name, kernel
 ),
@@ -100,18 +100,19 @@ by_range AS (
     SELECT
         rank, name, kernel, on_gpu, ANY_VALUE(host_ns) AS host_ns,
         COUNT(*) AS kernels, SUM(dur) AS gpu_ns, MAX(end_ts) - MIN(ts) AS span_ns
-    FROM chosen
+    FROM owned
     GROUP BY rank, name, kernel, on_gpu, range_id
 )
 SELECT
-    by_range.rank, by_range.name, by_range.kernel,
-    IF(by_range.on_gpu, 'gpu', 'launch') AS source,
+    by_range.rank, by_range.name,
     COUNT(*) AS calls,
     CAST(SUM(by_range.kernels) AS BIGINT) AS kernels,
     CAST(SUM(by_range.gpu_ns) AS BIGINT) AS gpu_ns,
-    CAST(ANY_VALUE(busy.busy_ns) AS BIGINT) AS busy_ns,
     CAST(SUM(by_range.span_ns) AS BIGINT) AS span_ns,
-    CAST(SUM(by_range.host_ns) FILTER (NOT by_range.on_gpu) AS BIGINT) AS host_ns
+    CAST(SUM(by_range.host_ns) FILTER (NOT by_range.on_gpu) AS BIGINT) AS host_ns,
+    CAST(ANY_VALUE(busy.busy_ns) AS BIGINT) AS busy_ns,
+    by_range.kernel,
+    IF(by_range.on_gpu, 'gpu', 'launch') AS source
 FROM by_range
 INNER JOIN busy
     ON by_range.rank = busy.rank AND by_range.name = busy.name AND by_range.kernel IS NOT DISTINCT FROM busy.kernel
