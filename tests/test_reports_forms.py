@@ -457,7 +457,6 @@ def test_a_comma_behind_the_last_event_is_no_damage(text: str, tmp_path: Path) -
     [
         *(f"[{_EVENT},{_EVENT[:-1]}", f"[{_EVENT},,", "["),
         f'{{"traceEvents": [{_EVENT},',
-        f"[{_EVENT}][{_EVENT}]",
     ],
 )
 def test_what_ends_elsewhere_is_truncated(text: str, tmp_path: Path) -> None:
