@@ -11,7 +11,7 @@
 -- @column step_id            BIGINT   Step; unique across all ranks.
 -- @column number             BIGINT   Position of the step in its rank, from 0.
 -- @column phase              VARCHAR  prefill, decode, mixed or idle; NULL if unknown.
--- @column graph_mode         VARCHAR  full, piecewise or none; NULL without kernels.
+-- @column graph_mode         VARCHAR  full, piecewise or none; NULL without kernels, or if unknown.
 -- @column context_tokens     BIGINT   Prompt tokens processed.
 -- @column generation_tokens  BIGINT   Tokens generated.
 -- @column ts                 BIGINT   Start on the host, ns since the run's first event.
