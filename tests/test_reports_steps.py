@@ -33,7 +33,8 @@ def test_gpu_activities_alone_have_the_steps_of_their_passes(tmp_path: Path) -> 
     with traceql.open(traceql.load(GPU_ONLY, tmp_path / "run.duckdb").database) as run:
         steps = run.sql("SELECT gpu_dur, graph_mode, source FROM step ORDER BY step_id").rows()
         spans = run.sql(
-            "SELECT MAX(ts + dur) - MIN(ts) AS span_ns FROM kernel GROUP BY step_id ORDER BY step_id"
+            "SELECT MAX(ts + dur) - MIN(ts) AS span_ns FROM kernel "
+            "GROUP BY step_id ORDER BY step_id"
         ).rows()
         idle = "SELECT SUM(dur) / 1e6 AS ms FROM gap WHERE cause = 'host'"
         eager = f"{idle} AND step_id IN (SELECT step_id FROM step WHERE graph_mode = 'none')"
