@@ -8,7 +8,7 @@ from typing import Any
 
 import databases
 import pytest
-from traces import Event, host, kernel, launch, loaded, write
+from traces import Event, all_reduce, host, kernel, launch, loaded, write
 
 import traceql
 
@@ -223,6 +223,28 @@ def test_a_kernel_without_a_time_may_have_run_in_a_gap(tmp_path: Path) -> None:
     odd = kernel(ts=0, dur=0, correlation=11)
     run = loaded(tmp_path, [*recorded(30, lost=[10], start=UNIX), odd])
     assert idle(run) == {"host": 27 * 10 * US, "not recorded": 30 * US}
+
+
+def test_collectives_without_a_time_are_not_matched(tmp_path: Path) -> None:
+    """Of ten on each of two ranks, one has no time on each rank, not the same one."""
+
+    def rank(untimed: int) -> list[Event]:
+        times = [(0, 0) if n == untimed else (UNIX + 100 * n, 30) for n in range(10)]
+        return [
+            event
+            for n, (ts, dur) in enumerate(times)
+            for event in (
+                launch(ts=UNIX + 100 * n - 5, correlation=n + 1),
+                all_reduce(ts=ts, dur=dur, ranks=[0, 1], correlation=n + 1),
+            )
+        ]
+
+    run = loaded(tmp_path, rank(3), rank(7))
+    assert failed(run) == {TIMES: (1, 10)}
+    assert rows(run, "SELECT rank, COUNT(*), COUNT(match_id) FROM collective GROUP BY ALL") == [
+        (0, 9, 8),
+        (1, 9, 8),
+    ]
 
 
 def test_all_kernels_at_zero_leave_no_window(tmp_path: Path) -> None:

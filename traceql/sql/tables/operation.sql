@@ -1,6 +1,7 @@
 -- One row per collective or point-to-point operation on one rank, before it is matched across ranks.
 --
--- It has what the rank's own trace shows: the kind of operation, its communicator and its size.
+-- It has what the rank's own trace shows: the kind of operation, its communicator and its size. Operations
+-- with impossible times are left out.
 -- @kind   scratch
 -- @scope  run
 -- @needs  classified_kernel, communication_args, event_kind, has_block_per_token, kernel, model_config, slice, step
@@ -38,7 +39,7 @@ WITH named AS (
     FROM kernel
     INNER JOIN classified_kernel USING (id)
     LEFT JOIN communication_args AS described ON kernel.id = described.kernel_id
-    WHERE kernel.category = 'collective'
+    WHERE kernel.category = 'collective' AND kernel.ts IS NOT NULL
 ),
 -- What many operations have in common: their texts are compared and ranked only once.
 form AS (

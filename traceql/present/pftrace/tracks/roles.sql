@@ -14,7 +14,7 @@ placed AS (
             OR step_id IS DISTINCT FROM LAG(step_id) OVER in_order
         ) AS is_first
     FROM kernel
-    WHERE role IS NOT NULL
+    WHERE role IS NOT NULL AND ts IS NOT NULL
     WINDOW in_order AS (PARTITION BY rank, device ORDER BY ts, id)
 ),
 numbered AS (

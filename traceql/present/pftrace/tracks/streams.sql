@@ -20,4 +20,5 @@ SELECT
 FROM kernel
 INNER JOIN device_count ON kernel.rank = device_count.rank
 LEFT JOIN launch ON kernel.launch_id = launch.id
+WHERE kernel.ts IS NOT NULL  -- its time is possible
 ORDER BY kernel.rank, track, kernel.ts, 4 DESC, kernel.id
