@@ -438,13 +438,9 @@ CASES = {
         answers={"SELECT COUNT(*) FROM step": [(2,)]},
     ),
 }
-_OPEN = ("kernel-at-zero", "half-of-the-events-at-zero", "all-kernels-out-of-range")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.xfail(strict=False)] if n in _OPEN else []) for n in CASES],
-)
+@pytest.mark.parametrize("name", CASES)
 def test_a_public_report(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     case.write(folder := tmp_path / "in")
