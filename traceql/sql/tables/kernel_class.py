@@ -24,11 +24,15 @@ _RULES = "SELECT priority, pattern FROM kernel_rule ORDER BY priority"
 _SYMBOLS = "SELECT category, pattern, letter FROM symbol ORDER BY position"
 _NAMES = """
     WITH kernel AS (
-        SELECT DISTINCT slice.name
-        FROM activity
-        INNER JOIN slice USING (id)
-        LEFT JOIN event_kind USING (rank, cat)
-        WHERE COALESCE(event_kind.kind, 'kernel') = 'kernel'
+        SELECT slice.name
+        FROM slice
+        INNER JOIN event_kind USING (rank, cat)
+        WHERE event_kind.kind = 'kernel'
+        UNION
+        SELECT slice.name
+        FROM slice
+        ANTI JOIN event_kind USING (rank, cat)
+        SEMI JOIN activity USING (id)
     ),
     -- Of Ascend devices: the arguments of other profilers are not read.
     typed AS (
