@@ -55,7 +55,7 @@ SELECT
             WHEN 'launch' THEN ': the next kernel was launched but had not started'
             ELSE CASE
                 WHEN NOT host_clock.agrees
-                    THEN ': the clocks of CPU and GPU do not agree, so that the trace does not show what it waited for'
+                    THEN ': the clocks of host and device do not agree, so that the trace does not show what it waited for'
                 ELSE ': the trace does not show the launch of the next kernel'
             END
         END,
