@@ -35,7 +35,7 @@ class MergedRank:
         label: what the merger calls it; empty if it gave no label.
         coordinates: the numbers in the label by kind, such as tp: 1.
         pids: its processes and GPUs, as in the file.
-        uses_gpu: whether it has activities of a device; others are no ranks.
+        uses_gpu: whether it has activities of a device; others are not ranks.
         is_first: whether it comes first in the file, so that the keys at the top are its own.
     """
 

@@ -7,6 +7,7 @@ from traceql.readers.first_bytes import head
 
 _HEAD_BYTES = 4096
 _FIRST_BYTE = b"\n"  # of field 1 of the message Trace, which is a packet
+_JSON = re.compile(rb'\s+(?:\{\s*"|\[\s*\{)\s*"?\w')  # Kineto's files begin with a line break
 # Names in a folder of traces that are surely none, so that those files are not opened.
 _OTHERS = re.compile(
     r"\.(?:bz2|c|cc|cfg|conf|cpp|css|csv|cu|cubin|cuh|db|duckdb|gguf|gif|go|h|hpp|html|ini|ipynb|jpe?g"
@@ -21,7 +22,7 @@ _OF_ROCPROF_SYS = re.compile(r"perfetto-trace-(\d+)\.proto")
 def begins_like_a_trace(path: Path) -> bool:
     """Whether a file begins with packets of a trace; False if it cannot be read."""
     found = head(path, _HEAD_BYTES)
-    if found[:1] != _FIRST_BYTE:
+    if found[:1] != _FIRST_BYTE or _JSON.match(found):
         return False
     from traceql.readers.formats.perfetto.packets import begins_with_packets
 
