@@ -5,13 +5,14 @@
 -- all that was launched on its thread while it ran. Shapes are NULL where they were not recorded
 -- (record_shapes) and in rows named after the call that launched what no operator did, in
 -- parentheses: (cudaGraphLaunch) is what CUDA graphs replayed. Then gpu_ns adds up to all GPU time.
+-- Kernels of replays count for the operator that launched them in the capture where a recording of the capture is loaded.
 -- @param  limit         INTEGER = 30    Maximum number of rows.
 -- @param  rank          BIGINT  = NULL  Only this rank; all ranks by default.
 -- @param  pattern       VARCHAR = '%'   Only operators whose name is like this, with % for any text.
 -- @column name          VARCHAR  Operator; the call in parentheses for GPU activities that no operator launched.
 -- @column shapes        VARCHAR  Shape of each input as the profiler wrote it, such as [[16,4096],[4096,6144]]; NULL if not recorded.
 -- @column types         VARCHAR  Element type of each input as the profiler wrote it; NULL if not recorded.
--- @column calls         BIGINT   Number of calls.
+-- @column calls         BIGINT   Number of calls on the host; replays are none.
 -- @column kernels       BIGINT   GPU activities that it launched itself.
 -- @column gpu_ns        BIGINT   Total duration of the GPU activities that it launched itself, ns; the waiting of collectives included.
 -- @column share_pct     DOUBLE   gpu_ns in percent of that of all rows.
@@ -34,7 +35,7 @@ WITH operator AS MATERIALIZED (
 ),
 launched AS MATERIALIZED (
     SELECT
-        kernel.rank, launch.tid, launch.ts,
+        kernel.rank, launch.tid, launch.ts, node.operator, node.shapes, node.types,
         COALESCE(slice.external_id, on_host.external_id) AS external_id,
         '(' || COALESCE(on_host.name, 'launch not recorded') || ')' AS call,
         COUNT(*) AS kernels,
@@ -43,6 +44,8 @@ launched AS MATERIALIZED (
     INNER JOIN slice USING (id)
     LEFT JOIN launch ON kernel.launch_id = launch.id
     LEFT JOIN slice AS on_host ON launch.id = on_host.id
+    LEFT JOIN activity ON kernel.id = activity.id AND kernel.in_graph
+    LEFT JOIN graph_node AS node ON kernel.rank = node.rank AND activity.graph_node_id = node.graph_node_id
     WHERE $rank::BIGINT IS NULL OR kernel.rank = $rank::BIGINT
     GROUP BY ALL
 ),
@@ -56,10 +59,15 @@ op_of_id AS (
     GROUP BY slice.rank, slice.external_id
 ),
 own AS (
-    SELECT op_of_id.id, launched.call, SUM(launched.kernels) AS kernels, SUM(launched.dur) AS gpu_ns
+    SELECT
+        op_of_id.id,
+        COALESCE(launched.operator, launched.call) AS name,
+        launched.shapes, launched.types,
+        SUM(launched.kernels) AS kernels,
+        SUM(launched.dur) AS gpu_ns
     FROM launched
-    LEFT JOIN op_of_id USING (rank, external_id)
-    GROUP BY op_of_id.id, launched.call
+    LEFT JOIN op_of_id ON launched.rank = op_of_id.rank AND launched.external_id = op_of_id.external_id AND launched.operator IS NULL
+    GROUP BY ALL
 ),
 -- GPU time launched on each thread up to each launch call.
 running AS (
@@ -93,7 +101,7 @@ row_of AS (
     LEFT JOIN by_operator USING (id)
     LEFT JOIN during USING (id)
     UNION ALL
-    SELECT call, NULL, NULL, 0, kernels, gpu_ns, gpu_ns, 0 FROM own WHERE id IS NULL AND call LIKE $pattern::VARCHAR
+    SELECT name, shapes, types, 0, kernels, gpu_ns, gpu_ns, 0 FROM own WHERE id IS NULL AND name LIKE $pattern::VARCHAR
 )
 SELECT
     name, shapes, types,

@@ -335,11 +335,13 @@ def captured_layers(file: Path, *, layers: int) -> None:
         events.append(traces.host(name, ts=at, dur=90, cat="python_function"))
         for n, (module, number, call) in enumerate(FRAMES):
             frame = f"nn.Module: {module}_{2 * layer + number}"
+            dims: dict[str, Any] = {"Input Dims": [[layers, n], []]}
             if module == "QKVParallelLinear":
                 attention = f"nn.Module: Qwen3Attention_{layer}"
                 events.append(traces.host(attention, ts=at + 10 * n, dur=9, cat="python_function"))
             events += [
                 traces.host(frame, ts=at + 10 * n + 1, dur=7, cat="python_function"),
+                traces.host(f"op{n}", ts=at + 10 * n + 2, dur=4, **dims),
                 traces.launch(ts=at + 10 * n + 3, dur=1, correlation=at + n, name=call),
             ]
     events.append(traces.launch(ts=9000, correlation=2, name="cudaStreamEndCapture"))
@@ -372,6 +374,16 @@ def test_a_capture_names_the_nodes_of_the_replays_that_it_fits(
         found = opened.sql(
             "SELECT layer, role, layer_source FROM kernel ORDER BY ts LIMIT 8"
         ).rows()
+        shaped = opened.query("ops.by_shape").rows()
+        # Two replays of two layers, in each of which an operator launched one kernel of 0.5 us.
+        expected = {(f"op{n}", f"[[2,{n}],[]]", 4, 2000) for n in range(len(FRAMES))}
+        found_shapes = {(r["name"], r["shapes"], r["kernels"], r["gpu_ns"]) for r in shaped}
+        assert (found_shapes == expected) == fits
+        stacks = opened.sql("SELECT stack FROM internal.graph_node ORDER BY graph_node_id").rows()
+        first = " > ".join(
+            ("nn.Module: Qwen3DecoderLayer_0", f"nn.Module: {FRAMES[0][0]}_{FRAMES[0][1]}")
+        )
+        assert [row["stack"] for row in stacks[:1]] == ([first] if fits else [])
     roles = ["input_norm", "qkv_proj", "post_attn_norm"]
     if fits:
         assert [row["layer"] for row in found] == [0] * 4 + [1] * 4

@@ -1,9 +1,9 @@
-"""Names the nodes of replayed graphs by the modules that launched them during the capture.
+"""Names the nodes of replayed graphs by the modules and operators of their capture.
 
 A node of a graph has a number in the graph, in the order of the capture, and so have the launch
 calls in a recording of the capture. A capture fits a replayed graph if both have equally many, and
 memory copies and memory sets are in the same places. Where several captures fit a graph, a node has
-a module if they agree on it.
+a module if they agree on it, and likewise an operator with shapes, and a stack.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,9 @@ import duckdb
 import pyarrow as pa
 
 from traceql.database.loading.graph_captures import LAUNCH, GraphCapture
+from traceql.readers.dialects.registry import kind_of
 
-_EVENTS = ["index", "name", "ts", "tid", "parent"]
+_EVENTS = ["index", "cat", "name", "ts", "tid", "parent", "args"]
 _KIND = "CASE WHEN name LIKE '%Memset%' THEN 'set' WHEN name LIKE '%Memcpy%' THEN 'copy' END"
 _CAPTURED = f"""
     CREATE OR REPLACE TEMP TABLE captured AS
@@ -39,6 +40,22 @@ _CAPTURED = f"""
         FROM around
         INNER JOIN incoming USING (index)
         WHERE incoming.parent IS NOT NULL
+    ),
+    operator AS (
+        SELECT
+            around.call,
+            arg_min({{'name': name, 'args': args}}, around.level) AS inner_one
+        FROM around
+        INNER JOIN incoming USING (index)
+        WHERE list_contains($operators, cat)
+        GROUP BY around.call
+    ),
+    stack AS (
+        SELECT around.call, string_agg(name, ' > ' ORDER BY around.level DESC) AS names
+        FROM around
+        INNER JOIN incoming USING (index)
+        WHERE list_contains($frames, cat)
+        GROUP BY around.call
     ),
     module AS (
         SELECT
@@ -85,11 +102,33 @@ _CAPTURED = f"""
         call.capture, call.place, call.nodes, {_KIND} AS kind, path.path,
         dense_rank() OVER (
             PARTITION BY outer_call.parent_call, path.class ORDER BY path.inner_call
-        ) AS position
+        ) AS position,
+        operator.inner_one.name AS operator,
+        json_extract(operator.inner_one.args, '$."Input Dims"')::VARCHAR AS shapes,
+        json_extract(operator.inner_one.args, '$."Input type"')::VARCHAR AS types,
+        stack.names AS stack
     FROM call
     LEFT JOIN path ON call.index = path.call
     LEFT JOIN outer_call ON call.index = outer_call.call
+    LEFT JOIN operator ON call.index = operator.call
+    LEFT JOIN stack ON call.index = stack.call
 """
+# What the captures that fit agree on; NULL if they do not.
+_AGREED = """
+        CASE
+            WHEN COUNT(DISTINCT ({key})) = 1 AND COUNT({column}) = COUNT(*) THEN ANY_VALUE({column})
+        END AS {column}"""
+_AGREEMENTS = ",".join(
+    _AGREED.format(column=column, key=key)
+    for column, key in (
+        ("path", "path, position"),
+        ("position", "path, position"),
+        ("operator", "operator, shapes"),
+        ("shapes", "operator, shapes"),
+        ("types", "operator, shapes, types"),
+        ("stack", "stack"),
+    )
+)
 _NODES = f"""
     WITH replayed AS (
         SELECT
@@ -119,17 +158,13 @@ _NODES = f"""
             AND BOOL_AND(node.kind IS NULL OR node.kind IS NOT DISTINCT FROM captured.kind)
     )
     SELECT
-        node.rank, node.graph_node_id,
-        ANY_VALUE(captured.path) AS path,
-        ANY_VALUE(captured.position) AS position
+        node.rank, node.graph_node_id, {_AGREEMENTS}
     FROM fitting
     INNER JOIN node USING (rank, graph)
     INNER JOIN all_captured AS captured USING (file, capture, place)
     WHERE (node.rank, node.graph_node_id) NOT IN (SELECT (rank, graph_node_id) FROM graph_node)
     GROUP BY node.rank, node.graph_node_id
-    HAVING
-        COUNT(captured.path) = COUNT(*)
-        AND COUNT(DISTINCT (captured.path, captured.position)) = 1
+    HAVING path IS NOT NULL OR operator IS NOT NULL
 """
 
 
@@ -142,8 +177,9 @@ def add_captured_nodes(con: duckdb.DuckDBPyConnection, captures: Sequence[GraphC
         return 0
     for number, capture in enumerate(captures):
         parts = [part.select(_EVENTS) for _, part in capture.file.parts("slice")]
-        con.register("incoming", pa.concat_tables(parts))
-        con.execute(_CAPTURED, {"launch": LAUNCH})
+        incoming = pa.concat_tables(parts)
+        con.register("incoming", incoming)
+        con.execute(_CAPTURED, {"launch": LAUNCH, **_categories(incoming, capture.file.dialect)})
         con.unregister("incoming")
         rows = f"SELECT {number} AS file, * FROM captured"
         con.execute(
@@ -154,3 +190,12 @@ def add_captured_nodes(con: duckdb.DuckDBPyConnection, captures: Sequence[GraphC
     added = con.execute(f"INSERT INTO graph_node {_NODES}").fetchall()[0][0]
     con.execute("DROP TABLE captured; DROP TABLE all_captured")
     return int(added)
+
+
+def _categories(events: pa.Table, dialect: str) -> dict[str, list[str]]:
+    """The categories of operators and of frames of Python among events."""
+    cats = [cat for cat in events["cat"].unique().to_pylist() if cat is not None]
+    return {
+        f"{kind}s": [cat for cat in cats if kind_of(dialect, cat) == kind]
+        for kind in ("operator", "frame")
+    }

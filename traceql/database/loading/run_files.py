@@ -36,6 +36,10 @@ from traceql.readers.redaction import listed
 from traceql.util.files import Unusable, read_bytes, read_text
 
 _NODE = re.compile(r"0|[1-9][0-9]{0,18}")
+_NODE_ROW = """
+    INSERT INTO graph_node BY NAME
+    SELECT ? AS rank, ? AS graph_node_id, ? AS path, 1 AS position
+"""
 
 
 def write_graph_nodes(con: duckdb.DuckDBPyConnection, rank: int, trace: Path) -> None:
@@ -59,7 +63,7 @@ def write_graph_nodes(con: duckdb.DuckDBPyConnection, rank: int, trace: Path) ->
                 f"{path} is not a map of graph nodes: {error}; correct it, or move it away"
             ) from None
         if rows:
-            con.executemany("INSERT INTO graph_node VALUES (?, ?, ?, 1)", rows)
+            con.executemany(_NODE_ROW, rows)
         return
 
 

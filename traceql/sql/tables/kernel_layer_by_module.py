@@ -37,7 +37,7 @@ _EVIDENCE = """
         FROM graph_node
         INNER JOIN activity USING (graph_node_id)
         INNER JOIN classified_kernel AS kernel ON activity.id = kernel.id AND graph_node.rank = kernel.rank
-        WHERE kernel.in_graph
+        WHERE kernel.in_graph AND graph_node.path IS NOT NULL
         UNION ALL
         SELECT
             kernel.id, module.kind, module.layer, module.path, module.position, kernel.symbol,
