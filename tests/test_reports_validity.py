@@ -205,7 +205,9 @@ def test_no_activity_at_all_fails(tmp_path: Path) -> None:
 UNIX = 1_700_000_000 * 10**6  # us
 
 
-@pytest.mark.parametrize("ts", [0, UNIX + 92 * YEAR, UNIX - 30 * YEAR, UNIX - 3_600 * 10**6])
+@pytest.mark.parametrize(
+    "ts", [0, UNIX + 92 * YEAR, UNIX - 30 * YEAR, UNIX - 3_600 * 10**6, UNIX - 2 * 10**6]
+)
 @pytest.mark.parametrize("number", [1, 3])
 def test_impossible_times_take_no_part(ts: float, number: int, tmp_path: Path) -> None:
     odd = [kernel(ts=ts, dur=0 if ts == 0 else 7, correlation=n + 1) for n in range(number)]
@@ -217,6 +219,17 @@ def test_impossible_times_take_no_part(ts: float, number: int, tmp_path: Path) -
     assert sum(idle(run).values()) == (29 - number) * 10 * US
     base = rows(run, "SELECT base_time_ns FROM trace")[0][0]
     assert base == (UNIX * US if ts in (0, UNIX + 92 * YEAR, UNIX - 30 * YEAR) else ts * US)
+
+
+def test_copies_that_were_not_timed_leave_a_real_recording_whole(tmp_path: Path) -> None:
+    trace = json.loads(gzip.decompress((REAL / "rank0.pt.trace.json.gz").read_bytes()))
+    copies = [e for e in trace["traceEvents"] if e.get("cat") == "gpu_memcpy"]
+    for copy in copies:
+        copy.update(ts=0, dur=0)
+    (tmp_path / "rank0.json").write_text(json.dumps(trace))
+    run = traceql.open(traceql.load(tmp_path / "rank0.json", tmp_path / "run.duckdb").database)
+    assert {name: value for name, (value, _) in failed(run).items()} == {TIMES: len(copies)}
+    assert rows(run, "SELECT COUNT(DISTINCT layer) FROM layer") == [(36,)]
 
 
 def test_a_kernel_without_a_time_may_have_run_in_a_gap(tmp_path: Path) -> None:

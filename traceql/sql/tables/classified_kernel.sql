@@ -3,7 +3,7 @@
 -- The table kernel adds layers and roles.
 -- @kind   scratch
 -- @scope  rank
--- @needs  activity, event_kind, is_possible_time, iteration, kernel_class, launch, launch_origin, recording_span, slice, symbol, trace
+-- @needs  activity, event_kind, iteration, kernel_class, launch, launch_origin, slice, symbol, trace, untimed_activity
 -- @column id         BIGINT     Id of the activity; the same number as slice.id.
 -- @column rank       BIGINT     Rank whose GPU ran it.
 -- @column device     BIGINT     Number of the device on its machine; -1 if the file has none.
@@ -37,10 +37,10 @@ gpu_slice AS (
         COALESCE(event_kind.kind, 'kernel') AS kind,  -- of JAX, without a category
         activity.bytes,
         activity.grid, activity.block,
-        is_possible_time(slice.ts, slice.dur, span.earliest_ts, span.latest_ts, span.zero_ts) AS is_timed
+        untimed_activity.id IS NULL AS is_timed
     FROM activity
     INNER JOIN slice USING (id)
-    INNER JOIN recording_span AS span ON slice.rank = span.rank
+    LEFT JOIN untimed_activity ON slice.id = untimed_activity.id
     LEFT JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.cat
 ),
 -- The step in which activities without a launch call began, where steps are known from the GPU.

@@ -44,6 +44,7 @@ _ANCHORED = """
         FROM classified_kernel AS kernel
         LEFT JOIN symbol ON kernel.symbol = symbol.letter
         LEFT JOIN trace ON kernel.rank = trace.rank
+        WHERE kernel.ts IS NOT NULL
         GROUP BY kernel.rank, kernel.device, kernel.stream
     ),
     placed AS (

@@ -4,7 +4,7 @@
 -- with sampling and without a backward pass.
 -- @kind   scratch
 -- @scope  rank
--- @needs  activity, annotated_step, event_kind, is_possible_time, kernel_class, recording_span, slice, symbol, trace
+-- @needs  activity, annotated_step, event_kind, kernel_class, slice, symbol, trace, untimed_activity
 -- @column id         BIGINT   Id of the activity (slice.id).
 -- @column rank       BIGINT   Rank whose GPU ran it.
 -- @column device     BIGINT   Number of the device on its machine; -1 if the file has none.
@@ -52,10 +52,9 @@ SELECT
     CASE WHEN event_kind.kind = 'memcpy' THEN NULLIF(regexp_extract(slice.name, 'HtoD|DtoH|DtoD'), '') END AS copy
 FROM activity
 INNER JOIN slice USING (id)
-INNER JOIN recording_span AS span ON slice.rank = span.rank
+ANTI JOIN untimed_activity ON slice.id = untimed_activity.id
 INNER JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.cat
 LEFT JOIN kernel_class ON slice.name IS NOT DISTINCT FROM kernel_class.name AND event_kind.kind = 'kernel'
 LEFT JOIN symbol AS whole_kind ON event_kind.kind = whole_kind.category
 LEFT JOIN call ON slice.rank = call.rank AND slice.correlation = call.correlation
 WHERE slice.rank IN (FROM without_steps)
-    AND is_possible_time(slice.ts, slice.dur, span.earliest_ts, span.latest_ts, span.zero_ts)
