@@ -13,17 +13,19 @@
 WITH caused AS (
     SELECT
         rank, cause,
-        SUM(ns) AS ns,
-        SUM(intervals) AS gaps,
+        SUM(lost_time.ns) // ANY_VALUE(rank_window.devices) AS ns,
+        SUM(lost_time.ns) / SUM(intervals) AS mean_ns,
         arg_max(longest_ts, (longest_ns, -longest_ts)) AS ts,
         MAX(longest_ns) AS dur
     FROM lost_time
+    INNER JOIN rank_window USING (rank)
     WHERE part = 'idle' AND cause IN ('launch', 'dependency', 'unknown')
     GROUP BY rank, cause
 ),
 phase AS (
-    SELECT lost_time.rank, step.phase, SUM(lost_time.ns) AS ns
+    SELECT lost_time.rank, step.phase, SUM(lost_time.ns) // ANY_VALUE(rank_window.devices) AS ns
     FROM lost_time
+    INNER JOIN rank_window USING (rank)
     INNER JOIN step ON lost_time.root_step_id = step.step_id
     WHERE lost_time.part = 'idle' AND lost_time.cause IN ('launch', 'dependency', 'unknown') AND step.phase IS NOT NULL
     GROUP BY lost_time.rank, step.phase
@@ -36,7 +38,7 @@ idle AS (
         SUM(SUM(ns)) OVER () AS all_ns,
         arg_max(cause, ns) AS cause,
         MAX(ns) AS cause_ns,
-        arg_max(ns / gaps, ns) AS mean_ns,
+        arg_max(mean_ns, ns) AS mean_ns,
         arg_max(ts, ns) AS ts,
         arg_max(dur, ns) AS dur
     FROM caused
@@ -46,8 +48,9 @@ SELECT
     100.0 * idle.ns / rank_window.ns AS value,
     idle.all_ns AS cost_ns,
     format(
-        'The {} of rank {} is idle for {:.1f} ms, {:.0f}% of its span{}. {:.0f}% of it has the cause ''{}''{}{}.',
-        wording.device, idle.rank, idle.ns / 1e6, 100.0 * idle.ns / rank_window.ns,
+        '{} {} of rank {} is idle for {:.1f} ms, {:.0f}% of its span{}{}. {:.0f}% of it has the cause ''{}''{}{}.',
+        CASE WHEN rank_window.devices > 1 THEN 'Each' ELSE 'The' END, wording.device, idle.rank, idle.ns / 1e6, 100.0 * idle.ns / rank_window.ns,
+        CASE WHEN rank_window.devices > 1 THEN ' on average' ELSE '' END,
         CASE WHEN idle.cause = 'unknown' OR NOT host_clock.agrees THEN '' ELSE ', although its host is not late' END,
         100.0 * idle.cause_ns / idle.ns, idle.cause,
         CASE idle.cause

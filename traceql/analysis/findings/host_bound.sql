@@ -15,7 +15,7 @@
 -- @evidence   time.lost phase=phase
 -- @advice     See what the host does in these steps: idle.host.
 -- @source     own: from 5% of the run, lost time is worth a look
--- @needs      device_timeline, finding_rule, host_doing, host_loss, run_window, setting, step_kind, wording
+-- @needs      device_timeline, finding_rule, host_doing, host_loss, rank_window, run_window, setting, step_kind, wording
 WITH rule AS (
     SELECT thresholds FROM finding_rule WHERE finding = 'host-bound steps'
 ),
@@ -92,9 +92,10 @@ counted AS (
     GROUP BY kind
 ),
 time_of_kind AS (
-    SELECT step_kind.kind, SUM(device_timeline.dur) AS gpu_ns
+    SELECT step_kind.kind, SUM(device_timeline.dur / rank_window.devices) AS gpu_ns
     FROM device_timeline
     INNER JOIN step_kind USING (step_id)
+    INNER JOIN rank_window ON device_timeline.rank = rank_window.rank
     GROUP BY step_kind.kind
 ),
 whole AS (
@@ -122,7 +123,7 @@ worded AS (
         lost.ns,
         lost.saved_ns / run_window.ranks * COALESCE(own_part.share, 1) AS saving_ns,
         100.0 * lost.ns * COALESCE(own_part.share, 1) / run_window.ranks / run_window.ns AS value,
-        run_window.ranks,
+        run_window.ranks, run_window.devices,
         worst.* EXCLUDE (kind),
         worst.root_ns / lost.ns >= rule.thresholds['share'] AND root_share.root_share >= rule.thresholds['share'] AS is_alone,
         setting.*, wording.*, counted.steps, counted.most_tokens,
@@ -179,6 +180,8 @@ SELECT
         END,
         '. ',
         CASE
+            WHEN ranks = 1 AND devices > 1
+                THEN format('Each {} is idle for {:.1f} ms on average until the host launches its next kernel', device, ns / 1e6)
             WHEN ranks = 1 AND NOT are_several
                 THEN format('The {} is idle for {:.1f} ms until the host launches the next kernel', device, ns / 1e6)
             WHEN ranks = 1
