@@ -455,7 +455,7 @@ def test_a_comma_behind_the_last_event_is_no_damage(text: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     "text",
     [
-        *(f"[{_EVENT},{_EVENT[:-1]}", f"[{_EVENT},,", "["),
+        *(f"[{_EVENT},,", "[", "[" + _EVENT[:-1]),
         f'{{"traceEvents": [{_EVENT},',
     ],
 )
@@ -464,6 +464,18 @@ def test_what_ends_elsewhere_is_truncated(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(TraceCorrupt, match="truncated or damaged JSON"):
         both_ways(path)
+
+
+@pytest.mark.parametrize("cut", [1, 20, len(_EVENT) - 2])
+def test_an_event_that_is_cut_off_at_the_end_of_an_array_fails_the_ledger(
+    cut: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(f"[{_EVENT},\n{_EVENT},\n{_EVENT[:-cut]}")
+    found = both_ways(path)
+    assert len(found["slice"]) == 2
+    run = loaded(path, tmp_path)
+    assert ledger(run, "end of the file") == (0, 1, False)
 
 
 # --- native traces by other names ----------------------------------------------------------------

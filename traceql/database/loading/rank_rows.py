@@ -110,7 +110,7 @@ def rank_notes(recordings: Sequence[Recording], found: Sequence[Rank]) -> Iterat
         one.path.name for one, rank in zip(recordings, found, strict=True) if rank.rank is None
     ]
     if hosts:
-        yield f"of host processes, not of ranks: {', '.join(hosts)}"
+        yield f"host processes, which are not ranks: {', '.join(hosts)}"
 
 
 def _listed(rows: Sequence[tuple[int, Path]]) -> str:

@@ -90,6 +90,7 @@ _EVENTS_KEY = re.compile(_KEY)
 _FIRST_KEY = re.compile(rb'\{\s*("[^"\\]*"\s*:)?')
 _FIRST_BYTE = re.compile(rb"\s*(\S?)")
 _CUTS_TRIED = 8
+_CUT_EVENT = re.compile(rb"\s*,\s*\{")  # the start of an event behind a whole one
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _EVENT = re.compile(r"(\$(?:\.traceEvents)?\[)(\d+)")
 
@@ -136,12 +137,14 @@ class Repairs:
         texts: names and arguments without escapes.
         wrong_bytes: bytes that are not UTF-8.
         has_no_end: whether the list of events is not closed.
+        has_cut_event: whether it ends within an event, which is lost.
         has_last_comma: whether a comma is behind its last event.
     """
 
     texts: int = 0
     wrong_bytes: int = 0
     has_no_end: bool = False
+    has_cut_event: bool = False
     has_last_comma: bool = False
 
 
@@ -233,15 +236,30 @@ class KinetoJson:
                 raise NotATrace(kind) from None
             raise
         except msgspec.DecodeError as error:
-            events = text.rstrip().removesuffix(b",").rstrip()
-            if not events.endswith(b"}"):
-                raise
-            try:
-                found = parsed(events + b"]", _EVENTS.decode, self.repairs)
-            except msgspec.DecodeError:
-                raise error from None
+            found = self._unclosed(text, error)
         self.repairs.has_no_end = True
         return found
+
+    def _unclosed(self, text: bytes, error: msgspec.DecodeError) -> list[Event]:
+        """Parses events whose list is not closed, but for one that is cut off."""
+        whole = text.rstrip().removesuffix(b",").rstrip()
+        if whole == b"[":
+            raise error
+        end = len(whole)
+        for _ in range(_CUTS_TRIED):
+            end = whole.rfind(b"}", 0, end)
+            if end < 0:
+                break
+            rest = whole[end + 1 :]
+            if rest and not _CUT_EVENT.match(rest):
+                continue
+            try:
+                found = parsed(whole[: end + 1] + b"]", _EVENTS.decode, self.repairs)
+            except msgspec.DecodeError:
+                continue
+            self.repairs.has_cut_event = bool(rest)
+            return found
+        raise error
 
 
 def text_pieces(path: Path) -> Iterator[bytes]:

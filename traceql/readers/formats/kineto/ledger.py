@@ -91,6 +91,10 @@ _NO_END = (
     "0: the list of events is not closed, as if the program was killed; "
     "all that was written is loaded, and what it had not yet written is missing"
 )
+_CUT_EVENT = (
+    "0: the file ends within an event, which is lost, as if the program was killed or a copy was cut off; "
+    "all events before it are loaded, and what followed is missing"
+)
 _LAST_COMMA = "a comma that JSON does not allow there, so that the file was read twice"
 _NEGATIVE = (
     "events with a negative duration, which are loaded unchanged "
@@ -157,12 +161,14 @@ def checks(
 
 
 def repair_checks(repairs: Repairs) -> Iterator[Remark]:
-    """What was not right in a file; nothing of it is lost."""
+    """What was not right in a file, and was repaired or lost."""
     if texts := repairs.texts:
         yield Remark("texts not escaped", texts, texts, None, _TEXTS)
     if wrong := repairs.wrong_bytes:
         yield Remark("bytes not UTF-8", wrong, wrong, None, _WRONG_BYTES)
-    if repairs.has_no_end:
+    if repairs.has_cut_event:
+        yield Remark("end of the file", 0, 1, False, _CUT_EVENT)
+    elif repairs.has_no_end:
         yield Remark("end of the file", 0, 1, None, _NO_END)
     if repairs.has_last_comma:
         yield Remark("comma behind the last event", 1, 1, None, _LAST_COMMA)
