@@ -1,4 +1,4 @@
--- One row per CPU operator and shapes of its inputs, by the GPU time that it launched itself.
+-- One row per CPU operator and shapes of its inputs, by the GPU time that it launched itself; without a GPU, by the time on the host.
 --
 -- Use it to see which sizes of a matrix product, an attention or a copy the time goes to. As in
 -- ops.top, an operator launched a kernel itself if no operator inside it did, and total_gpu_ns has
@@ -113,5 +113,5 @@ SELECT
     CAST(SUM(host_ns) AS BIGINT) AS host_ns
 FROM row_of
 GROUP BY name, shapes, types
-ORDER BY gpu_ns DESC, total_gpu_ns DESC, name, shapes
+ORDER BY gpu_ns DESC, total_gpu_ns DESC, host_ns DESC, name, shapes
 LIMIT $limit::INTEGER

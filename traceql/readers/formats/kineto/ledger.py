@@ -92,8 +92,8 @@ _NO_END = (
     "all that was written is loaded, and what it had not yet written is missing"
 )
 _CUT_EVENT = (
-    "0: the file ends within an event, which is lost, as if the program was killed or a copy was cut off; "
-    "all events before it are loaded, and what followed is missing"
+    "0: the file ends within an event, which is lost, as if the program was killed or a copy was "
+    "cut off; all events before it are loaded, and what followed is missing"
 )
 _LAST_COMMA = "a comma that JSON does not allow there, so that the file was read twice"
 _NEGATIVE = (
