@@ -55,6 +55,7 @@ _ARROW_TYPES = {
     "VARCHAR": pa.string(),
     "VARCHAR[]": pa.list_(pa.string()),
 }
+_WORD = re.compile(r"\w+")
 _ROWS = re.compile(r"(?P<table>\w+)( WHERE .+)?")
 Choice = TypeVar("Choice", bound=StrEnum)
 Rows = Callable[[duckdb.DuckDBPyConnection], pa.Table | Iterator[pa.Table]]
@@ -250,6 +251,11 @@ def table_of(line: str) -> str:
     """The table that a line @empty_unless names; empty if the line is wrong."""
     found = _ROWS.fullmatch(line)
     return found["table"] if found else ""
+
+
+def tables_of(one: Definition, line: str) -> set[str]:
+    """The tables that a line @empty_unless reads, those of its condition too."""
+    return set(one.needs) & set(_WORD.findall(line))
 
 
 def _among(allowed: type[Choice], path: Path, tag: str, value: str) -> Choice:

@@ -5,7 +5,7 @@ The formulas are those of docs/definitions.md, section "Speed of light".
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from traceql.analysis.model.sizes import Experts, Layer, Sizes
 from traceql.analysis.model.weights import Format, Formats
@@ -15,9 +15,8 @@ TOKENS, LOGITS = "tokens", "logit_rows"
 _QUERIES = ("self_attn.qkv_proj", "self_attn.q_proj", "self_attn.q_a_proj")
 
 
-@dataclass(frozen=True)
-class Part:
-    """One role of one layer on one rank.
+class Part(NamedTuple):
+    """One role of one layer on one rank: a tuple, as a model has thousands.
 
     Attributes:
         layer: model layer, from 0; None outside layers.

@@ -51,6 +51,8 @@ class Formats:
 
     def of(self, kind: Format, layer: int, *modules: str) -> Format:
         """The given format, unless the configuration leaves one of these modules out."""
+        if not self.skipped:
+            return kind
         paths = [f"model.layers.{layer}.{module}" for module in modules]
         return self.plain if any(_is_in(path, self.skipped) for path in paths) else kind
 

@@ -5,7 +5,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -94,7 +94,7 @@ def floors(model: Model, machine: Machine, load: Load, tp: int) -> Iterator[Part
 @cache
 def _distinct_parts(model: Model, tp: int) -> Mapping[Part, int]:
     """The distinct parts of a rank, and how many layers have each."""
-    return Counter(replace(part, layer=None) for part in parts(model.sizes, model.formats, tp))
+    return Counter(part._replace(layer=None) for part in parts(model.sizes, model.formats, tp))
 
 
 def _rows(part: Part, load: Load) -> int:

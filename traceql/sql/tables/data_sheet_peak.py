@@ -21,8 +21,6 @@
 
 """Adds the list that traceql brings, traceql/analysis/peaks/peaks.csv, to the rows that the user gave."""
 
-from dataclasses import asdict
-
 import duckdb
 import pyarrow as pa
 
@@ -81,4 +79,4 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
 
 def _shipped() -> pa.Table:
     listed = enumerate(peak_rows(SHIPPED, read_text(SHIPPED)))
-    return pa.Table.from_pylist([{"position": place, **asdict(row)} for place, row in listed])
+    return pa.Table.from_pylist([{"position": place, **vars(row)} for place, row in listed])

@@ -74,18 +74,19 @@ line AS (
         rank,
         regr_slope(least_ns, ts) AS slope,
         regr_intercept(least_ns, ts) AS offset_ns,
-        ANY_VALUE(dur) AS dur
+        ANY_VALUE(dur) AS dur,
+        list({'ts': ts, 'least_ns': least_ns}) AS parts
     FROM part
     GROUP BY rank
     HAVING COUNT(*) >= 8
 ),
 drift AS (
-    SELECT part.rank, CAST(round(ANY_VALUE(line.slope * line.dur)) AS BIGINT) AS ns
-    FROM part
-    INNER JOIN line USING (rank)
-    WHERE abs(line.slope) < 0.01 AND abs(line.slope * line.dur) >= 20000
-    GROUP BY part.rank
-    HAVING MAX(abs(part.least_ns - line.offset_ns - line.slope * part.ts)) <= 5000
+    SELECT rank, CAST(round(slope * dur) AS BIGINT) AS ns
+    FROM line
+    WHERE
+        abs(slope) < 0.01
+        AND abs(slope * dur) >= 20000
+        AND list_max(list_transform(parts, lambda one: abs(one.least_ns - offset_ns - slope * one.ts))) <= 5000
 ),
 waiting AS (
     SELECT
@@ -114,7 +115,7 @@ ended AS (
         COUNT(*) FILTER (end_ts > return_ts + 20000) AS late,
         COALESCE(MAX(end_ts - return_ts) FILTER (end_ts > return_ts + 20000), 0) AS late_ns
     FROM awaited
-    WHERE rank IN (SELECT rank FROM classified_kernel GROUP BY rank HAVING COUNT(DISTINCT device) = 1)
+    WHERE rank IN (SELECT rank FROM classified_kernel GROUP BY rank HAVING MIN(device) = MAX(device))
     GROUP BY rank
 )
 SELECT

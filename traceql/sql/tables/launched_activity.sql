@@ -5,6 +5,7 @@
 -- @kind   scratch
 -- @scope  rank
 -- @needs  activity, annotated_step, event_kind, kernel_class, slice, symbol, trace, untimed_activity
+-- @empty_unless trace WHERE rank IS NOT NULL AND rank NOT IN (SELECT rank FROM annotated_step WHERE ts IS NOT NULL)
 -- @column id         BIGINT   Id of the activity (slice.id).
 -- @column rank       BIGINT   Rank whose GPU ran it.
 -- @column device     BIGINT   Number of the device on its machine; -1 if the file has none.

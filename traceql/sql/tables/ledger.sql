@@ -1,8 +1,8 @@
 -- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognized.
 -- @schema main
 -- @scope  run
--- @needs  activity, clock, collective, counter, device_state, file_count, gap, host_clock, instant, kernel, launch, load_check, model_config
--- @needs  rank_model, recording_span, side_file_check, slice, step, text_for_dialect, trace, unrecorded_launch
+-- @needs  clock, collective, counter, device_state, file_count, gap, instant, kernel, load_check, lost_record_check, model_config
+-- @needs  rank_model, side_file_check, slice, step, text_for_dialect, trace
 -- @column rank        BIGINT   Rank that the check is about.
 -- @column check_name  VARCHAR  Name of the check.
 -- @column value       BIGINT   What is in the database, or what was found.
@@ -67,31 +67,6 @@ gpu AS (
         CAST(COALESCE(SUM(dur) FILTER (category = 'other'), 0) AS BIGINT) AS other_dur
     FROM kernel
     GROUP BY rank
-),
--- Calls that launch kernels, graphs or copies, of which the file has no activity.
-unrecorded AS (
-    SELECT unrecorded_launch.rank, unrecorded_launch.what, unrecorded_launch.reason, slice.pid, COUNT(*) AS calls
-    FROM unrecorded_launch
-    INNER JOIN slice USING (id)
-    GROUP BY ALL
-),
-called AS (
-    SELECT
-        rank,
-        CASE WHEN regexp_matches(name, 'Launch(Cooperative)?Kernel|GraphLaunch') THEN 'kernel' ELSE 'copy' END AS what,
-        COUNT(DISTINCT CASE WHEN correlation <> 0 THEN correlation ELSE -id END) AS calls
-    FROM launch
-    WHERE regexp_matches(name, 'Launch(Cooperative)?Kernel|GraphLaunch|Memcpy') AND rank IN (SELECT rank FROM unrecorded)
-    GROUP BY ALL
-),
--- Events of the host whose times cannot be.
-odd_time AS (
-    SELECT slice.rank, COUNT(*) AS events
-    FROM slice
-    ANTI JOIN activity ON slice.id = activity.id
-    INNER JOIN recording_span AS span ON slice.rank = span.rank
-    WHERE slice.ts < span.first_ts OR slice.ts + slice.dur > span.last_ts
-    GROUP BY slice.rank
 ),
 gap_total AS (SELECT rank, CAST(SUM(dur) AS BIGINT) AS dur FROM gap GROUP BY rank),
 -- Steps that ran a model, whether it was recognized or not.
@@ -167,68 +142,10 @@ entry AS (
     FROM gpu
     UNION ALL
     SELECT
-        50, missing.rank,
-        CASE missing.what WHEN 'kernel' THEN 'launches without a recorded kernel' ELSE 'copies without a record' END,
-        missing.calls, called.calls - captured.calls, FALSE,
-        CASE missing.what
-            WHEN 'kernel' THEN 'calls that launch a kernel or a graph, of which the file has no kernel; all such calls outside of captures of graphs. '
-            ELSE 'calls that copy memory, of which the file has no copy; all such calls outside of captures of graphs. '
-        END
-        || 'The profiler lost these records, so that what looks like idle time may be theirs (gap.cause: not recorded). Record for a shorter time or with larger buffers, and only what is needed'
-    FROM (
-        SELECT rank, what, CAST(SUM(calls) AS BIGINT) AS calls FROM unrecorded WHERE reason = 'lost' GROUP BY ALL
-    ) AS missing
-    INNER JOIN called USING (rank, what)
-    CROSS JOIN LATERAL (
-        SELECT CAST(COALESCE(SUM(calls), 0) AS BIGINT) AS calls
-        FROM unrecorded
-        WHERE unrecorded.rank = missing.rank AND unrecorded.what = missing.what AND unrecorded.reason = 'captured'
-    ) AS captured
-    UNION ALL
-    SELECT
-        50, rank, 'launches cut off by the end', CAST(SUM(calls) FILTER (reason = 'cut') AS BIGINT), NULL, NULL,
-        'calls at the end of the recording that launch a kernel, a graph or a copy, which had not run when the recording ended'
-    FROM unrecorded
-    GROUP BY rank
-    HAVING COUNT(*) FILTER (reason = 'cut') > 0
-    UNION ALL
-    SELECT
-        50, rank, 'launches in captures of graphs', CAST(SUM(calls) FILTER (reason = 'captured') AS BIGINT), NULL, NULL,
-        'calls inside the captures of graphs, which only note what will run'
-    FROM unrecorded
-    GROUP BY rank
-    HAVING COUNT(*) FILTER (reason = 'captured') > 0
-    UNION ALL
-    SELECT
         50, rank, 'activities with impossible times', untimed, kernels, FALSE,
         'GPU activities whose times cannot be, such as 0 or another year; all GPU activities. The profiler could not time them: they take no part in any time (kernel.ts is NULL; slice.ts is as recorded)'
     FROM gpu
     WHERE untimed > 0
-    UNION ALL
-    SELECT
-        50, rank, 'events with impossible times', events, NULL, FALSE,
-        'events of the host whose times cannot be, such as 0 or another year'
-    FROM odd_time
-    UNION ALL
-    SELECT
-        50, rank, 'kernels before their launch', early, kernels, FALSE,
-        'GPU activities that start before the call that launched them began, by up to ' || format('{:,.0f} µs', early_ns / 1000)
-        || '; all with a launch call. The clocks of host and GPU do not agree: what the host did while the GPU was idle is unknown (gap.cause), and so are launch latencies; busy and idle time is right'
-    FROM host_clock
-    WHERE early > 0
-    UNION ALL
-    SELECT
-        50, rank, 'kernels after the host waited for them', late, waits, CASE WHEN NOT agrees THEN FALSE END,
-        'calls that waited for a GPU activity and returned before it ended, by up to ' || format('{:,.0f} µs', late_ns / 1000)
-        || '; all such calls. The clocks of host and GPU do not agree'
-    FROM host_clock
-    WHERE late > 0
-    UNION ALL
-    SELECT
-        50, rank, 'drift of the GPU clock', drift_ns, NULL, FALSE,
-        'how much the clock of the GPU gains on that of the host during the recording, ns: kernels start ever later after their launch, or ever earlier. The clocks of host and GPU do not agree'
-    FROM host_clock
-    WHERE drift_ns <> 0
     UNION ALL
     SELECT
         51, rank, 'kernels in a step', in_step, kernels, NULL,
@@ -360,6 +277,8 @@ entry AS (
         'total duration of the gaps; idle time of time.breakdown, ns'
     FROM device_total
     LEFT JOIN gap_total USING (rank)
+    UNION ALL
+    SELECT place, rank, check_name, value, total, ok, note FROM lost_record_check
     UNION ALL
     SELECT place, rank, check_name, value, total, ok, note FROM side_file_check
 )

@@ -30,7 +30,7 @@ import json
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.model.parts import parts
+from traceql.analysis.model.parts import Part, parts
 from traceql.analysis.model.sizes import sizes
 from traceql.analysis.model.weights import formats
 from traceql.sql.definition import declared_schema
@@ -67,11 +67,13 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     if isinstance(model, str) or isinstance(stored, str):
         return _SCHEMA.empty_table()
     split = {tp for (tp,) in con.execute(_SIZES).fetchall()}
-    listed = [(tp, part) for tp in sorted(split.union(_ASKED)) for part in parts(model, stored, tp)]
+    by_tp = {tp: [*parts(model, stored, tp)] for tp in sorted(split.union(_ASKED))}
+    values = zip(*(part for listed in by_tp.values() for part in listed), strict=True)
+    fields = dict(zip(Part._fields, values, strict=True))
     columns = [
-        [tp for tp, _ in listed],
+        [tp for tp, listed in by_tp.items() for _ in listed],
         *(
-            [getattr(part, name) for _, part in listed]
+            fields[name]
             for name in (
                 *("layer", "role", "formula", "dtype", "rows", "flops_per_row", "context_pair"),
                 *("generation_pair", "weight_bytes", "gathered", "kv_read", "kv_written"),

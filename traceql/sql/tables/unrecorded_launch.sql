@@ -4,64 +4,24 @@
 -- copies that no operator of PyTorch made, where the profiler is PyTorch's, and for all copies where none
 -- was recorded. Of Ascend devices, calls and tasks have no common number.
 -- @scope  rank
--- @needs  classified_kernel, launch, recording_span, slice, trace
+-- @needs  classified_kernel, launch, recording_span, slice, unmatched_launch
+-- @empty_unless unmatched_launch
 -- @column id      BIGINT   Call (launch.id).
 -- @column rank    BIGINT   Rank that made the call.
 -- @column ts      BIGINT   Start of the call on the host, ns since the run's first event.
 -- @column what    VARCHAR  kernel (a kernel or a graph) or copy.
 -- @column reason  VARCHAR  Why there is none: captured (the call is inside the capture of a graph, which only notes what will run: between the calls that begin and end a capture of its process, or in a row of such calls of its thread that ends with the end of a capture or the making of a graph), cut (it was still queued, or less than 1 ms old, when the recording ended: no activity was launched later, and the device was not awaited after it) or lost (its record is missing).
-WITH called AS (
-    SELECT
-        rank, correlation,
-        MIN(id) AS id,
-        BOOL_OR(name LIKE '%LaunchKernel%' OR name LIKE '%LaunchCooperativeKernel%' OR name LIKE '%GraphLaunch%') AS is_kernel,
-        BOOL_OR(name LIKE '%Memcpy%') AS is_copy
-    FROM launch
-    WHERE name LIKE '%Launch%' OR name LIKE '%Memcpy%'
-    -- A call of the runtime and the call of the driver inside it may have the same correlation.
-    GROUP BY rank, correlation, CASE WHEN COALESCE(correlation, 0) = 0 THEN id END
-),
-rank_activity AS (
-    SELECT
-        rank,
-        MAX(ts + dur) AS end_ts,
-        BOOL_OR(launch_id IS NOT NULL) AS has_launches,
-        BOOL_OR(kind = 'memcpy') AS has_copies
+WITH rank_activity AS (
+    SELECT rank, MAX(ts + dur) AS end_ts
     FROM classified_kernel
     GROUP BY rank
 ),
 recorded AS MATERIALIZED (SELECT DISTINCT launch_id AS id FROM classified_kernel WHERE launch_id IS NOT NULL),
-unmatched AS MATERIALIZED (  -- so that only their arguments are read
-    SELECT called.*
-    FROM called
-    ANTI JOIN recorded ON called.id = recorded.id
-    WHERE called.is_kernel OR called.is_copy
-),
-missing AS MATERIALIZED (
-    SELECT
-        called.id, called.rank, slice.pid, slice.tid, slice.ts,
-        CASE WHEN called.is_kernel THEN 'kernel' ELSE 'copy' END AS what
-    FROM unmatched AS called
-    INNER JOIN slice ON called.id = slice.id
-    INNER JOIN trace ON called.rank = trace.rank
-    LEFT JOIN rank_activity ON called.rank = rank_activity.rank
-    WHERE
-        -- Where no activity has a launch call, correlations are missing and not activities.
-        COALESCE(rank_activity.has_launches AND called.correlation <> 0, rank_activity.rank IS NULL)
-        AND CASE
-            WHEN called.is_kernel THEN trace.dialect <> 'ascend' OR rank_activity.rank IS NULL
-            WHEN rank_activity.rank IS NULL OR trace.dialect = 'ascend' THEN FALSE
-            WHEN trace.dialect = 'pytorch' THEN slice.external_id > 0
-            ELSE rank_activity.has_copies
-        END
-        -- What a call of the runtime or driver returned, where it failed.
-        AND COALESCE(CAST(json_extract_string(slice.args, '$.returnValue') AS BIGINT), 0) = 0
-),
 mark AS (
     SELECT launch.rank, slice.pid, launch.tid, launch.ts, contains(launch.name, 'BeginCapture') AS is_begin
     FROM launch
     INNER JOIN slice ON launch.id = slice.id
-    WHERE regexp_matches(launch.name, 'Stream(Begin|End)Capture|GraphInstantiate') AND launch.rank IN (SELECT rank FROM missing)
+    WHERE regexp_matches(launch.name, 'Stream(Begin|End)Capture|GraphInstantiate') AND launch.rank IN (SELECT rank FROM unmatched_launch)
 ),
 capture AS (
     SELECT rank, pid, ts, end_ts
@@ -69,20 +29,20 @@ capture AS (
     WHERE is_begin
 ),
 inside AS (
-    SELECT DISTINCT missing.id
-    FROM missing
+    SELECT DISTINCT unmatched_launch.id
+    FROM unmatched_launch
     INNER JOIN capture
-        ON missing.rank = capture.rank
-        AND missing.pid IS NOT DISTINCT FROM capture.pid
-        AND missing.ts >= capture.ts
-        AND missing.ts < COALESCE(capture.end_ts, 9223372036854775807)
+        ON unmatched_launch.rank = capture.rank
+        AND unmatched_launch.pid IS NOT DISTINCT FROM capture.pid
+        AND unmatched_launch.ts >= capture.ts
+        AND unmatched_launch.ts < COALESCE(capture.end_ts, 9223372036854775807)
 ),
 -- Of a capture that began before the recording, only the end is in the file.
 next_mark AS (
-    SELECT missing.id, missing.rank, missing.tid, missing.ts, mark.ts AS end_ts
-    FROM missing
+    SELECT unmatched_launch.id, unmatched_launch.rank, unmatched_launch.tid, unmatched_launch.ts, mark.ts AS end_ts
+    FROM unmatched_launch
     ASOF INNER JOIN (FROM mark WHERE NOT is_begin) AS mark
-        ON missing.rank = mark.rank AND missing.tid = mark.tid AND missing.ts <= mark.ts
+        ON unmatched_launch.rank = mark.rank AND unmatched_launch.tid = mark.tid AND unmatched_launch.ts <= mark.ts
 ),
 of_thread AS (
     SELECT launch.rank, launch.tid, launch.ts
@@ -98,7 +58,7 @@ before_mark AS (
     WHERE COALESCE(of_thread.ts > next_mark.end_ts, TRUE)
 ),
 uncaptured AS (
-    FROM missing
+    FROM unmatched_launch
     WHERE id NOT IN (FROM inside) AND id NOT IN (FROM before_mark)
 ),
 last_launch AS (
@@ -124,12 +84,12 @@ cut_rank AS (
     )
 )
 SELECT
-    missing.id, missing.rank, missing.ts, missing.what,
+    unmatched_launch.id, unmatched_launch.rank, unmatched_launch.ts, unmatched_launch.what,
     CASE
-        WHEN missing.id NOT IN (SELECT id FROM uncaptured) THEN 'captured'
-        WHEN missing.ts > cut_rank.ts THEN 'cut'
+        WHEN unmatched_launch.id NOT IN (SELECT id FROM uncaptured) THEN 'captured'
+        WHEN unmatched_launch.ts > cut_rank.ts THEN 'cut'
         ELSE 'lost'
     END AS reason
-FROM missing
+FROM unmatched_launch
 LEFT JOIN cut_rank USING (rank)
-ORDER BY missing.id
+ORDER BY unmatched_launch.id

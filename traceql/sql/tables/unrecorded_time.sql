@@ -6,6 +6,8 @@
 -- @kind   scratch
 -- @scope  rank
 -- @needs  classified_kernel, host_clock, launch, unrecorded_launch
+-- @empty_unless unrecorded_launch WHERE reason = 'lost'
+-- @empty_unless classified_kernel WHERE ts IS NULL
 -- @column rank    BIGINT  Rank.
 -- @column device  BIGINT  Number of the device on its machine.
 -- @column ts      BIGINT  When it may have started, ns since the run's first event.

@@ -87,14 +87,14 @@ def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
 
 
 @cache
-def _patterns(kind: str) -> Mapping[re.Pattern[str], Mapping[str, str]]:
+def _patterns(kind: str) -> Mapping[str, Mapping[str, str]]:
     """The rows of step_name.csv of a kind, by their patterns, with the place of their source."""
     file = Path(__file__).with_suffix(".csv")
     with file.open(newline="", encoding="utf-8") as opened:
         listed = list(csv.DictReader(opened))
     sources = list(dict.fromkeys(row["source"] for row in listed))
     return {
-        re.compile(row["pattern"]): {**row, "place": str(sources.index(row["source"]))}
+        row["pattern"]: {**row, "place": str(sources.index(row["source"]))}
         for row in listed
         if row["kind"] == kind
     }
@@ -106,14 +106,14 @@ def _named(con: duckdb.DuckDBPyConnection, kind: str, names: str) -> pa.Table:
     Args:
         names: the statement that returns those that any pattern matches.
     """
-    texts = [_NAMED_GROUP.sub("(?:", pattern.pattern) for pattern in _patterns(kind)]
+    texts = [_NAMED_GROUP.sub("(?:", pattern) for pattern in _patterns(kind)]
     found = con.execute(names, {"pattern": "|".join(texts)}).fetchall()
     return pa.Table.from_pylist([_described(kind, name) for (name,) in found], _SCHEMA)
 
 
 def _described(kind: str, name: str) -> dict[str, Any]:
     """The row of a name, by the first pattern that matches it."""
-    matches = ((row, pattern.search(name)) for pattern, row in _patterns(kind).items())
+    matches = ((row, re.search(pattern, name)) for pattern, row in _patterns(kind).items())
     row, found = next((row, match) for row, match in matches if match)
     stated = {name: _number(text) for name, text in found.groupdict().items()}
     values = {name: stated[name] if name in stated else _implied(name, row) for name in _NUMBERS}
