@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from traceql.readers.tables import Remark, TraceTables, remark_table
 
@@ -135,6 +134,8 @@ class Redaction:
 
     def names(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
         """Names of processes or threads without the secrets in them."""
+        import pyarrow.compute as pc  # takes long, and only readers need it
+
         coded = texts.combine_chunks().dictionary_encode()
         if not pc.any(pc.match_substring_regex(coded.dictionary, _HINT)).as_py():
             return texts

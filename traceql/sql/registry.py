@@ -1,11 +1,18 @@
 """Collects all definitions: the files in the folders below, and the table of findings."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
+from operator import attrgetter
 from pathlib import Path
 
-from traceql.analysis.findings.catalog import FINDING_TABLE, finding_files, finding_table
+from traceql.analysis.findings.catalog import (
+    FINDING_TABLE,
+    finding_files,
+    finding_folders,
+    finding_table,
+)
 from traceql.errors import DefinitionInvalid
 from traceql.readers.dialects.registry import table_folders
 from traceql.sql.definition import Definition, Schema, Scope, definition, parsed_definition
@@ -24,16 +31,28 @@ def definitions() -> Mapping[str, Definition]:
         QueryInvalid: the head of a file is invalid.
         DefinitionInvalid: two files have one name, or a file needs what it cannot have.
     """
-    files = [
-        path
-        for folder in (*TABLE_FOLDERS, *table_folders())
-        for path in sorted(folder.iterdir())
-        if path.suffix in (".sql", ".py") and path.stem != "__init__"
-    ]
+    return _read_all(_files([*TABLE_FOLDERS, *table_folders()]), _files(finding_folders()))
+
+
+def _files(folders: Iterable[Path]) -> tuple[tuple[str, int], ...]:
+    """The SQL and Python files of folders, and when each was modified."""
+    return tuple(
+        (entry.path, entry.stat().st_mtime_ns)
+        for folder in folders
+        for entry in sorted(os.scandir(folder), key=attrgetter("name"))
+        if entry.name.endswith((".sql", ".py")) and entry.name != "__init__.py"
+    )
+
+
+@lru_cache(maxsize=1)
+def _read_all(
+    files: tuple[tuple[str, int], ...], _findings: tuple[tuple[str, int], ...]
+) -> Mapping[str, Definition]:
+    """The definitions in these files, which are read and checked once until one changes."""
     findings = finding_files()
     finding = parsed_definition(FINDING_TABLE, finding_table(findings))
     found: dict[str, Definition] = {}
-    for one in (*(_read(file, file.stat().st_mtime_ns) for file in files), finding):
+    for one in (*(_read(Path(file), modified_ns) for file, modified_ns in files), finding):
         if one.name in found:
             raise DefinitionInvalid(f"{found[one.name].path} and {one.path} define the same table")
         found[one.name] = one

@@ -169,6 +169,11 @@ class FindingFile:
         return f"{self.name} AS (\n{self.sql}\n)"
 
 
+def finding_folders() -> list[Path]:
+    """The folders with the files of all findings, and of their table."""
+    return [*FINDING_FOLDERS, PARTS, FINDING_TABLE.parent]
+
+
 def finding_files() -> list[FindingFile]:
     """All parts, each after those that it needs, and then all kinds."""
     parts = {}

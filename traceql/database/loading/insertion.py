@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -22,13 +23,14 @@ from traceql.database.loading.run_directory import RunDirectory
 from traceql.database.loading.run_files import write_graph_nodes
 from traceql.database.loading.time_base import Extent, Placement, placements
 from traceql.errors import ProfileSkipped, TraceCorrupt
-from traceql.readers.ncu.read import read_profile
-from traceql.readers.ncu.values import Profile
 from traceql.readers.tables import SCHEMAS
 from traceql.sql.execute import create_sources
 from traceql.sql.second_connection import second_connection
 from traceql.util.files import path_text
 from traceql.util.resources import SCHEMA_VERSION, __version__
+
+if TYPE_CHECKING:
+    from traceql.readers.ncu.values import Profile
 
 _LAUNCH = """
     INSERT INTO profiled_launch
@@ -48,7 +50,7 @@ _METRIC = """
 class ProfilesRead:
     """Files of Nsight Compute."""
 
-    new: Sequence[Profile]
+    new: Sequence["Profile"]
     known: Sequence[Path]  # with the content of a loaded file, or of another new one
     skipped: Sequence[ProfileSkipped]  # an error for each file that cannot be read here
 
@@ -65,6 +67,10 @@ def read_profiles(
     Raises:
         TraceCorrupt: a file cannot be used.
     """
+    if not files:  # without importing what reads them
+        return ProfilesRead([], [], [])
+    from traceql.readers.ncu.read import read_profile
+
     new: dict[str, Profile] = {}
     known: list[Path] = []
     skipped: list[ProfileSkipped] = []
@@ -83,7 +89,7 @@ def read_profiles(
     return ProfilesRead([*new.values()], known, skipped)
 
 
-def add_profiles(con: duckdb.DuckDBPyConnection, profiles: Sequence[Profile]) -> None:
+def add_profiles(con: duckdb.DuckDBPyConnection, profiles: Sequence["Profile"]) -> None:
     """Adds the launches and metrics of these files."""
     for profile in profiles:
         file, first = _next_id(con, "profile_file"), _next_id(con, "profiled_launch")

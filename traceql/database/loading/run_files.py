@@ -9,7 +9,6 @@ from typing import Any
 import duckdb
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
 from traceql.database.loading.discovery import (
@@ -107,6 +106,8 @@ def _column(read: pa.Table, name: str) -> pa.ChunkedArray:
     found = column.cast(type_)
     found.validate(full=True)  # text may not be UTF-8
     if name != _UUID:  # a sum or difference of two numbers must fit into 64 bits
+        import pyarrow.compute as pc  # takes long, and few runs need it
+
         extremes = pc.min_max(found).as_py().values()
         if any(number is not None and abs(number) >= 2**62 for number in extremes):
             raise Unusable(f"column {name} has a number of more than 62 bits")

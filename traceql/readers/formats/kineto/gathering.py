@@ -311,6 +311,8 @@ class Gathered:
 
     def add_pairs(self, borders: Sequence[Event]) -> None:
         """Adds a slice for each pair of a begin and an end."""
+        if not borders:
+            return
         found = complete_events(borders)
         self.add(found)
         self.pairs += len(found)
