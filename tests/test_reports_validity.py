@@ -314,6 +314,41 @@ def test_clocks_that_disagree_leave_causes_unknown(
     assert gaps["host"] is not None
 
 
+# --- collectives of several ranks --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seq", "matched"), [(False, range(6)), (True, {*range(10)} - {6})])
+def test_collectives_after_a_loss(seq: bool, matched: Iterable[int], tmp_path: Path) -> None:
+    """Ten operations, 100 us apart; rank 1 begins 4 us later and lacks a record, the seventh."""
+
+    def events(late: int, lost: int | None) -> list[Event]:
+        calls = [launch(ts=100 * n, correlation=n + 1) for n in range(10)]
+        done = [
+            all_reduce(
+                ts=100 * n + 10 + late, dur=20 - late, ranks=(0, 1), correlation=n + 1,
+                **({"Seq": n} if seq else {}),
+            )
+            for n in range(10)
+            if n != lost
+        ]  # fmt: skip
+        return calls + done
+
+    run = loaded(tmp_path, events(0, None), events(4, 6))
+    assert failed(run)[LOST] == (1, 10)
+    found = rows(
+        run,
+        "SELECT kernel.rank, (ts - 10_000) // 100_000, wait_ns, transfer_ns FROM collective "
+        "INNER JOIN kernel ON kernel_id = kernel.id WHERE match_id IS NOT NULL ORDER BY ALL",
+    )
+    assert found == [
+        (rank, n, (0 if rank else 4) * US, 16 * US) for rank in (0, 1) for n in matched
+    ]
+    others = (
+        "SELECT COUNT(*), COUNT(wait_ns), COUNT(transfer_ns) FROM collective WHERE match_id IS NULL"
+    )
+    assert rows(run, others) == [(19 - len(found), 0, 0)]
+
+
 # --- a real recording, damaged -----------------------------------------------------------------
 
 

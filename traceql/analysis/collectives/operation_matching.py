@@ -8,7 +8,7 @@ Both work on units: a unit is a step, or a single operation outside steps.
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -300,3 +300,65 @@ def _in_order(reference: Series, series: Series, sender: int) -> Ints:
     if pairs is not None:
         unit[pairs[1]] = pairs[0]
     return unit
+
+
+def in_order(ranks: Ranks, in_doubt: Ints) -> Ranks:
+    """The operations of a communicator whose order shows which ones of its ranks are the same.
+
+    Args:
+        ranks: the operations of each rank.
+        in_doubt: the kernels of those that may be after a loss of records. They stay if the
+            profiler numbered all operations, or if the rank has too few others.
+    """
+    if not len(in_doubt) or all(series.is_numbered for series in ranks.values()):
+        return ranks
+    found = {}
+    for rank, series in ranks.items():
+        is_sure = ~np.isin(series.kernel_id, in_doubt)
+        enough = LEAST_OPERATIONS <= np.count_nonzero(is_sure) < len(series)
+        found[rank] = _where(series, is_sure) if enough else series
+    return found
+
+
+def _where(series: Series, kept: npt.NDArray[np.bool_]) -> Series:
+    columns = {one.name: getattr(series, one.name) for one in fields(series) if one.name != "rank"}
+    return Series(series.rank, **{name: column[kept] for name, column in columns.items()})
+
+
+def without_doubtful(
+    numbered: list[tuple[Series, Ints]], in_doubt: Ints
+) -> list[tuple[Series, Ints]]:
+    """The same operations, with the number -1 for those that may be paired wrongly.
+
+    After a loss, the order no longer shows which operations of the ranks are the same. So all ranks
+    keep the numbers of the operations up to the last one that is surely before the loss. Numbers of
+    the profiler show it in spite of the loss.
+
+    Args:
+        numbered: the result of `shared_numbers`.
+        in_doubt: the kernels of operations that may be after a loss of records of their rank.
+    """
+    if not len(in_doubt) or all(series.is_numbered for series, _ in numbered):
+        return numbered
+    sure = [~np.isin(series.kernel_id, in_doubt) for series, _ in numbered]
+    # The last sure operation: its number, and its end, as several operations of a step share one.
+    ends = [
+        _last(series, unit, own)
+        for (series, unit), own in zip(numbered, sure, strict=True)
+        if not own.all()
+    ]
+    if not ends:
+        return numbered
+    number, end = min(ends)
+    found = []
+    for (series, unit), own in zip(numbered, sure, strict=True):
+        is_later = (series.unit >= 0) & ((series.ts + series.end_ts) // 2 > end)
+        is_sure = own & ((unit < number) | ((unit == number) & ~is_later))
+        found.append((series, np.where(is_sure, unit, -1)))
+    return found
+
+
+def _last(series: Series, unit: Ints, is_sure: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """The number and the end of the last of these operations that has a number; else -1."""
+    places = np.flatnonzero(is_sure & (unit >= 0))
+    return (int(unit[places[-1]]), int(series.end_ts[places[-1]])) if len(places) else (-1, -1)
