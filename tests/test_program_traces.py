@@ -212,7 +212,23 @@ def test_modules_that_repeat_are_layers(name: str, layers: int, tmp_path: Path) 
         assert [row["layer"] for row in found] == list(range(layers))
 
 
-def test_profilers_of_triton_and_jax(tmp_path: Path) -> None:
+def test_the_profiler_of_jax_names_the_device(tmp_path: Path) -> None:
+    path = TRACES / "jax" / "node1.trace.json.gz"
+    found = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    (process,) = (e["pid"] for e in found if e.get("args", {}).get("name") == "/device:GPU:0")
+    streams = {
+        e["tid"]
+        for e in found
+        if e.get("name") == "thread_name" and e["args"]["name"].startswith("Stream #")
+    }
+    kernels = [e for e in found if e.get("pid") == process and e.get("tid") in streams]
+    with loaded(tmp_path, path) as run:
+        rows = run.sql("SELECT device, COUNT(*) AS kernels FROM kernel GROUP BY device").rows()
+        expected = [(0, sum(e["ph"] == "X" for e in kernels))]
+        assert [(row["device"], row["kernels"]) for row in rows] == expected
+
+
+def test_the_profiler_of_triton(tmp_path: Path) -> None:
     proton = json.loads((TRACES / "proton.chrome_trace").read_text())["traceEvents"]
     with loaded(tmp_path, TRACES / "proton.chrome_trace") as run:
         (found,) = run.sql("SELECT COUNT(*) AS kernels, SUM(dur) AS ns FROM kernel").rows()

@@ -30,6 +30,7 @@ Bools = npt.NDArray[np.bool_]
 _HOST = re.compile(r"^(CPU$|HOST<|/host:)")
 # "MTIA 9" and "GPU 0" of Kineto, "DEVICE<host>[...]" of unitrace, "/device:TPU:0" of JAX.
 _DEVICE = re.compile(r"^[A-Z][A-Z0-9]+ \d+$|^(RANK \d+ )?DEVICE<|^/device:\w+:\d+")
+_NUMBER_OF_JAX = re.compile(r"^/device:\w+:(\d{1,9})")
 # JAX repeats the activities of its streams on tracks that name what they belong to.
 _STREAM_OF_JAX = re.compile(r"^Stream ")
 _LISTED = 3  # categories
@@ -64,6 +65,7 @@ class DeviceActivities:
         self._host_pids = host_pids
         self._host = np.array([_is_host(track) for track in tracks], np.bool_)
         self._device = np.array([_is_device(track) for track in tracks], np.bool_)
+        self._number = np.array([_number(track) for track in tracks], np.int64)
         self._pid = [track.pid for track in tracks]
         self._recognised: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
@@ -102,6 +104,14 @@ class DeviceActivities:
         for count, rows in ((self._recognised, kept), (self._unknown, odd)):
             count.update(str(([*names, None])[number]) for number in code[at[rows]].tolist())
         known[at[kept]] = True
+        number = np.full(len(known), -1)
+        number[at] = self._number[track]
+        if (number >= 0).any():
+            named_device = pa.array(number, mask=number < 0)
+            device = pc.coalesce(possible["device"], named_device)
+            possible = possible.set_column(
+                possible.schema.get_field_index("device"), "device", device
+            )
         return possible.filter(pa.array(known))
 
     def remarks(self) -> Iterator[Remark]:
@@ -141,3 +151,9 @@ def _is_device(track: Track) -> bool:
     if any(name.startswith("/device:") for name in names):
         return bool(_STREAM_OF_JAX.search(str(track.thread_name)))
     return any(_DEVICE.search(name) for name in names)
+
+
+def _number(track: Track) -> int:
+    """The number of the device that the track is named after; -1 if there is none."""
+    found = (_NUMBER_OF_JAX.search(name) for name in _names(track))
+    return next((int(one[1]) for one in found if one), -1)
