@@ -10,6 +10,24 @@ from traceql.analysis.intervals import Int64s, at
 from traceql.analysis.parts_of_time import Part
 from traceql.util.arrow_duckdb import Columns, columns_of, in_order, rows_where
 
+# Of devices whose steps follow each other. Where they overlap a little, the kernels around an
+# instant show which step it belongs to.
+SPANS = """
+    SELECT rank, device, step_id, ts, end_ts
+    FROM (
+        SELECT
+            rank, device, step_id,
+            gpu_ts AS ts,
+            gpu_ts + gpu_dur AS end_ts,
+            COALESCE(gpu_ts >= LAG(gpu_ts + gpu_dur) OVER (
+                PARTITION BY rank, device ORDER BY gpu_ts
+            ), TRUE) AS is_later
+        FROM step
+        WHERE gpu_dur > 0
+    )
+    QUALIFY BOOL_AND(is_later) OVER (PARTITION BY rank, device)
+"""
+
 
 @dataclass(frozen=True)
 class StepSpans:

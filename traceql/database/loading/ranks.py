@@ -123,12 +123,22 @@ def ranks(recordings: Sequence[Recording]) -> list[Rank]:
     for number, rank in zip(order, free, strict=False):
         is_alone = recordings[number].path not in several
         claims[number] = Claim(rank, source if is_alone else PROCESSES)
+    sizes = _sizes_in_names(recordings)
     return _with_world_size(
         recordings,
         [
-            HOST_PROCESS if claim is None else _rank(one, claim)
+            HOST_PROCESS if claim is None else _rank(one, claim, sizes)
             for one, claim in zip(recordings, claims, strict=True)
         ],
+    )
+
+
+def _sizes_in_names(recordings: Sequence[Recording]) -> set[tuple[str, int]]:
+    """Numbers above 0 that all names share, such as tp8: sizes, not ranks."""
+    if len(recordings) == 1:
+        return set()
+    return set.intersection(
+        *({(k, n) for k, n in places_in_name(one.path).items() if n} for one in recordings)
     )
 
 
@@ -138,7 +148,9 @@ def _claims(recordings: Sequence[Recording], several: Collection[Path]) -> list[
     Args:
         several: the files with several recordings; their names state the rank of none.
     """
-    claims = [_stated(one, is_alone=one.path not in several) for one in recordings]
+    claims = _without_helpers(
+        recordings, [_stated(one, is_alone=one.path not in several) for one in recordings]
+    )
     left = [
         one.path
         for one, claim in zip(recordings, claims, strict=True)
@@ -155,6 +167,31 @@ def _claims(recordings: Sequence[Recording], several: Collection[Path]) -> list[
     if found and len(set(given)) < len(given):
         return claims
     return [claim or found.get(one.path) for one, claim in zip(recordings, claims, strict=True)]
+
+
+def _without_helpers(
+    recordings: Sequence[Recording], claims: Sequence[Claim | None]
+) -> list[Claim | None]:
+    """The claims but those of processes without a GPU whose rank belongs to one with a GPU.
+
+    Data loaders and tokenizers carry the rank of their parent, or one beyond the world size.
+    """
+    on_gpu = [
+        (claim.rank, one.facts.world_size or 0)
+        for one, claim in zip(recordings, claims, strict=True)
+        if claim and one.events.use_gpu
+    ]
+    taken = {rank for rank, _ in on_gpu}
+    size = max((size for _, size in on_gpu), default=0)
+    return [
+        None
+        if claim
+        and claim.source != RUN_JSON
+        and not one.events.use_gpu
+        and (claim.rank in taken or 0 < size <= claim.rank)
+        else claim
+        for one, claim in zip(recordings, claims, strict=True)
+    ]
 
 
 def _stated(one: Recording, *, is_alone: bool) -> Claim | None:
@@ -235,7 +272,7 @@ def _in_order(
     return sorted(open_, key=lambda n: in_order(recordings[n].path)), ORDER
 
 
-def _rank(one: Recording, claim: Claim) -> Rank:
+def _rank(one: Recording, claim: Claim, sizes: Collection[tuple[str, int]]) -> Rank:
     if one.entry:
         entry = one.entry
         places = {f"{kind}_rank": getattr(entry, f"{kind}_rank") for kind in KINDS}
@@ -243,7 +280,11 @@ def _rank(one: Recording, claim: Claim) -> Rank:
     else:
         places = dict.fromkeys(("tp_rank", "pp_rank", "dp_rank"), 0) if claim.is_in_grid else {}
         named = Path(one.facts.label) if one.facts.label else one.path
-        places |= {f"{kind}_rank": rank for kind, rank in places_in_name(named).items()}
+        places |= {
+            f"{kind}_rank": rank
+            for kind, rank in places_in_name(named).items()
+            if (kind, rank) not in sizes
+        }
         size = None
     if of := claim.replica:
         size = of.replicas * of.size

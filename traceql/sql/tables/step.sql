@@ -5,10 +5,12 @@
 -- If the rank has several devices, an iteration has a row for each device that it has kernels on, and always
 -- one for the first device; all have the same number.
 --
--- The GPU times of the steps of a device do not overlap, so they add up to at most its GPU span. If the host
--- runs ahead, first kernels of a step (copies of inputs, on another stream) run before the last kernel of
--- the step before: then the step begins on the GPU when all steps before it have ended. A step whose last kernel ends
--- before those of earlier steps takes no time of its own: gpu_dur is 0 at the end of its last kernel.
+-- If the host runs ahead, first kernels of a step (copies of inputs, on another stream) run long before the last kernel
+-- of the step before. Then the GPU times of the steps of that device follow each other, so that they add up to at most its
+-- GPU span: a step begins on the GPU when all steps before it have ended. A step whose last kernel ends
+-- before those of earlier steps takes no time of its own: gpu_dur is 0 at the end of its last kernel. The host counts
+-- as running ahead if steps of the device overlap by more than 2% of the shorter one. Less is the copy of results of a step
+-- beside the start of the next one (0.6% at most in recordings of vLLM, where training has 40%): it stays in both.
 -- @schema main
 -- @scope  rank
 -- @needs  classified_kernel, iteration, launch
@@ -19,7 +21,7 @@
 -- @column name                 VARCHAR  Annotation or Python frame that the step was found by, as in the file; NULL if there is none.
 -- @column ts                   BIGINT   Start on the host, ns since the run's first event. Of steps that only the GPU shows, start of the first call that launched one of their kernels, or of the first kernel if the trace has no such calls.
 -- @column dur                  BIGINT   Duration of the annotation on the host, ns; of steps that only the GPU shows, from ts to the last such start. What is launched after it and before the next step (sampling, sends) still belongs to this step.
--- @column gpu_ts               BIGINT   Start of its first kernel, or the end of the steps before it on the device if that is later, ns since the run's first event; NULL without kernels.
+-- @column gpu_ts               BIGINT   Start of its first kernel; where the host runs ahead, the end of the steps before it on the device if that is later, ns since the run's first event; NULL without kernels.
 -- @column gpu_dur              BIGINT   From gpu_ts to the end of its last kernel, ns; NULL without kernels.
 -- @column phase                VARCHAR  prefill (only requests with prompt tokens), decode (only requests that generate), mixed (both) or idle (neither); NULL if unknown.
 -- @column context_requests     BIGINT   Number of requests whose prompt is processed.
@@ -41,17 +43,33 @@ WITH on_gpu AS (
     GROUP BY step_id
 ),
 graph_call AS (SELECT DISTINCT step_id FROM launch WHERE name LIKE '%GraphLaunch%'),
--- The GPU time of a step begins after that of all steps before it.
-span AS (
+placed AS (
     SELECT
-        step_id,
-        LEAST(on_gpu.end_ts, GREATEST(on_gpu.first_ts, MAX(on_gpu.end_ts) OVER (
+        step_id, iteration.rank, iteration.device, on_gpu.first_ts, on_gpu.end_ts,
+        MAX(on_gpu.end_ts) OVER (
             PARTITION BY iteration.rank, iteration.device ORDER BY iteration.number
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ))) AS begin_ts,
-        on_gpu.end_ts - begin_ts AS gpu_dur
+        ) AS end_before_ts,
+        LEAST(on_gpu.end_ts - on_gpu.first_ts, LAG(on_gpu.end_ts - on_gpu.first_ts) OVER (
+            PARTITION BY iteration.rank, iteration.device ORDER BY iteration.number
+        )) AS shorter_ns
     FROM on_gpu
     INNER JOIN iteration USING (step_id)
+),
+runs_ahead AS (
+    SELECT DISTINCT rank, device FROM placed WHERE (end_before_ts - first_ts) * 50 > shorter_ns
+),
+-- Where the host runs ahead, the GPU time of a step begins after that of all steps before it.
+span AS (
+    SELECT
+        placed.step_id,
+        CASE
+            WHEN runs_ahead.rank IS NULL THEN placed.first_ts
+            ELSE LEAST(placed.end_ts, GREATEST(placed.first_ts, placed.end_before_ts))
+        END AS begin_ts,
+        placed.end_ts - begin_ts AS gpu_dur
+    FROM placed
+    LEFT JOIN runs_ahead USING (rank, device)
 )
 SELECT
     iteration.step_id, iteration.rank, iteration.device, iteration.number, iteration.name,

@@ -16,20 +16,31 @@
 -- @column ns       BIGINT   Time, ns.
 -- @column kernels  BIGINT   Number of kernels that the time is credited to; NULL in the parts idle and other_step.
 WITH span AS (
-    SELECT rank, device, step_id, gpu_ts, gpu_ts + gpu_dur AS end_ts FROM step WHERE gpu_dur > 0
+    SELECT
+        rank, device, step_id, gpu_ts,
+        gpu_ts + gpu_dur AS end_ts,
+        LAG(step_id) OVER (PARTITION BY rank, device ORDER BY gpu_ts) AS step_before_id,
+        LAG(gpu_ts + gpu_dur) OVER (PARTITION BY rank, device ORDER BY gpu_ts) AS end_before_ts
+    FROM step
+    WHERE gpu_dur > 0
 ),
 -- Intervals never lie across the border of a span, because it is the start or the end of a kernel.
-credited AS (
-    SELECT
-        span.rank, span.device, span.step_id, device_timeline.part, device_timeline.cause,
-        device_timeline.kernel_id,
-        SUM(device_timeline.dur) AS ns
+inside AS (
+    SELECT span.*, device_timeline.ts, device_timeline.dur, device_timeline.part, device_timeline.cause, device_timeline.kernel_id
     FROM device_timeline
     ASOF INNER JOIN span
         ON device_timeline.rank = span.rank
         AND device_timeline.device = span.device
         AND device_timeline.ts >= span.gpu_ts
-    WHERE device_timeline.ts < span.end_ts
+),
+credited AS (
+    SELECT rank, device, step_id, part, cause, kernel_id, SUM(dur) AS ns
+    FROM (
+        SELECT rank, device, step_id, part, cause, kernel_id, dur FROM inside WHERE ts < end_ts
+        UNION ALL
+        -- Where two spans overlap, the time counts for both.
+        SELECT rank, device, step_before_id, part, cause, kernel_id, dur FROM inside WHERE ts < end_before_ts
+    )
     GROUP BY ALL
 ),
 placed AS (
