@@ -2,15 +2,13 @@
 #
 # Rows of different ranks are one operation if they have the same communicator, the same key
 # (operation, role, layer and size), the same unit (step) and the same position among equal
-# operations of the unit. No match is forced: what does not fit stays unmatched. From the first lost
-# kernel record of a rank on (unrecorded_launch), no operation of its communicators is matched,
-# unless the profiler numbered them all.
+# operations of the unit. No match is forced: what does not fit stays unmatched.
 # @schema main
 # @scope  run
-# @needs  clock, communicator, communicator_description, on_reference_clock, operation, operation_in_doubt, operation_plane
+# @needs  clock, communicator, communicator_description, on_reference_clock, operation, operation_plane
 # @empty_unless operation
 # @column id               BIGINT   Id of the row.
-# @column match_id         BIGINT   Number of the operation, the same on every rank that took part; NULL if it was not found on another rank, or is in doubt because records are missing.
+# @column match_id         BIGINT   Number of the operation, the same on every rank that took part; NULL if it was not found on another rank.
 # @column rank             BIGINT   Rank.
 # @column kernel_id        BIGINT   Kernel that carried out the operation (kernel.id).
 # @column op               VARCHAR  Operation: all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send, recv, barrier or other.
@@ -39,11 +37,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceql.analysis.collectives.operation_matching import (
-    series_by_communicator,
-    shared_numbers,
-    without_doubtful,
-)
+from traceql.analysis.collectives.operation_matching import series_by_communicator, shared_numbers
 from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import columns_of, query_tables
 
@@ -68,7 +62,6 @@ _OPERATIONS = """
     INNER JOIN clock ON operation.rank = clock.rank
     ORDER BY operation.rank, operation.ts, operation.kernel_id
 """
-_IN_DOUBT = "SELECT kernel_id FROM operation_in_doubt"
 _COLLECTIVES = """
     WITH on_one_clock AS (
         SELECT
@@ -197,12 +190,9 @@ def _paired(con: duckdb.DuckDBPyConnection) -> pa.Table:
     """The communicator and the unit of each operation."""
     senders = dict(con.execute(_SENDERS).fetchall())
     by_communicator = series_by_communicator(columns_of(con.sql(_OPERATIONS)))
-    in_doubt = columns_of(con.sql(_IN_DOUBT))["kernel_id"]
     tables = [
         pa.table([series.kernel_id, np.full(len(series), number), unit], schema=_PAIRED)
         for number, ranks in by_communicator.items()
-        for series, unit in without_doubtful(
-            shared_numbers(ranks, sender=senders.get(number)), in_doubt
-        )
+        for series, unit in shared_numbers(ranks, sender=senders.get(number))
     ]
     return pa.concat_tables([_PAIRED.empty_table(), *tables])
