@@ -10,7 +10,7 @@ STEPS = f"""
     ORDER BY rank, number
 """
 GAPS = f"""
-    SELECT gap.rank, device, gap.ts - {FIRST.format("gap")} AS ts, gap.dur, cause, number
+    SELECT gap.rank, gap.device, gap.ts - {FIRST.format("gap")} AS ts, gap.dur, cause, number
     FROM gap
     LEFT JOIN step USING (step_id)
     ORDER BY ALL

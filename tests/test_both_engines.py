@@ -124,7 +124,7 @@ def test_native_kernels_have_their_launch_and_arrow(trace: traceql.Run) -> None:
         trace,
         """
         SELECT
-            kernel.name, kernel.ts, kernel.dur, device, stream, kernel.category, grid,
+            kernel.name, kernel.ts, kernel.dur, kernel.device, stream, kernel.category, grid,
             launch.name AS call, step.phase
         FROM kernel
         LEFT JOIN launch ON launch_id = launch.id

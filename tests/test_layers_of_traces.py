@@ -40,7 +40,7 @@ def test_every_check_passes_on_our_traces(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "count"),
-    [("mi300x-sglang", 36), ("b200-vllm-moe-eager", 36), ("mi300x-resnet-training", 0)],
+    [("mi300x-sglang", 36), ("b200-vllm-moe-eager", 36), ("mi300x-resnet-training", 8)],
 )
 def test_traces_of_others(name: str, count: int) -> None:
     (row,) = databases.trace(name).sql("SELECT COUNT(DISTINCT layer) AS layers FROM kernel")

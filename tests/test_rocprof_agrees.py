@@ -20,7 +20,7 @@ _KERNELS = f"""
     SELECT
         kernel.rank, kernel.ts - {FIRST.format("kernel")} AS ts, kernel.dur,
         CASE WHEN category IN ('memcpy', 'memset') THEN '' ELSE kernel.name END AS name,
-        device, stream,
+        kernel.device, stream,
         CASE WHEN category <> 'memset' THEN [grid, block] END AS sizes,
         CASE WHEN category = 'memcpy' THEN bytes END AS bytes,
         category, layer, role, pass, in_graph,

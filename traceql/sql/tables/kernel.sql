@@ -6,6 +6,8 @@
 -- and the repetition of layers alone, if no family is known: then a role follows from the kind of
 -- the kernel and its place in the layer, or there is none. Outside layers, the role follows from the
 -- symbol of the kernel, the arguments of sends and receives, and the time.
+--
+-- ts and dur are NULL if the recorded time is impossible, such as 0 beside Unix times (slice.ts has it).
 -- @schema main
 -- @scope  run
 -- @needs  classified_kernel, communication_args, kernel_layer_by_module, kernel_layer_by_order, rank_model, symbol
@@ -13,7 +15,7 @@
 -- @column rank          BIGINT     Rank whose GPU ran it.
 -- @column device        BIGINT     Number of the device on its machine; -1 if the file has none.
 -- @column stream        BIGINT     Number of the stream; -1 if the file has none.
--- @column ts            BIGINT     Start on the GPU, ns since the run's first event; NULL if the recorded time is impossible, such as 0 beside Unix times (slice.ts has it).
+-- @column ts            BIGINT     Start on the GPU, ns since the run's first event.
 -- @column dur           BIGINT     Duration on the GPU, ns; 0 where the file has a negative one, NULL if the recorded time is impossible.
 -- @column name          VARCHAR    Name as in the file, but without the numbers of the call that operations of HCCL have behind it (slice.name has them).
 -- @column kind          VARCHAR    kernel, memcpy or memset.
