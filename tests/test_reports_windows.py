@@ -86,7 +86,7 @@ def parts(con: Connection) -> dict[tuple[int, int], dict[str, float]]:
     return found
 
 
-def runs_ahead(spans: list[tuple[int, int]]) -> bool:
+def runs_ahead(spans: Sequence[tuple[float, float]]) -> bool:
     """Whether spans overlap those before them by more than 2% of the shorter one of two."""
     for n in range(1, len(spans)):
         overlap = max(end for _, end in spans[:n]) - spans[n][0]
