@@ -4,7 +4,7 @@
 -- and idling. computing + exposed_transfer + exposed_wait + exposed_unmatched + exposed_copy + idle =
 -- window, to the nanosecond. Intervals are unioned across streams. The window is the GPU span of the
 -- device, the part of it that belongs to steps of a phase (see device_timeline.step_id), or the GPU time of a
--- step (step.gpu_ts and gpu_dur). Windows of steps do not overlap; those of phases add up to the rank's.
+-- step (step.gpu_ts and gpu_dur). Windows of steps overlap by 2% at most; those of phases add up to the rank's.
 -- @param  by                    VARCHAR = 'rank'  One row per rank, per rank and phase, or per rank and step.
 -- @param  rank                  BIGINT  = NULL    Only this rank; all ranks by default.
 -- @values by                    rank phase step
