@@ -1,4 +1,4 @@
-"""The GPU times of the steps of each device, which do not overlap."""
+"""The GPU times of the steps of each device, where they do not overlap."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -10,24 +10,6 @@ from traceql.analysis.intervals import Int64s, at
 from traceql.analysis.parts_of_time import Part
 from traceql.util.arrow_duckdb import Columns, columns_of, in_order, rows_where
 
-# Of devices whose steps follow each other. Where they overlap a little, the kernels around an
-# instant show which step it belongs to.
-SPANS = """
-    SELECT rank, device, step_id, ts, end_ts
-    FROM (
-        SELECT
-            rank, device, step_id,
-            gpu_ts AS ts,
-            gpu_ts + gpu_dur AS end_ts,
-            COALESCE(gpu_ts >= LAG(gpu_ts + gpu_dur) OVER (
-                PARTITION BY rank, device ORDER BY gpu_ts
-            ), TRUE) AS is_later
-        FROM step
-        WHERE gpu_dur > 0
-    )
-    QUALIFY BOOL_AND(is_later) OVER (PARTITION BY rank, device)
-"""
-
 
 @dataclass(frozen=True)
 class StepSpans:
@@ -37,8 +19,18 @@ class StepSpans:
 
     @classmethod
     def of(cls, spans: duckdb.DuckDBPyRelation) -> Self:
-        """From columns rank, device, step_id, ts and end_ts; no step may last 0 ns."""
-        return cls(in_order(columns_of(spans), "ts"))
+        """From columns rank, device, step_id, ts and end_ts; no step may last 0 ns.
+
+        Devices whose steps overlap a little are left out: there, the kernels around an instant show
+        which step it belongs to.
+        """
+        found = in_order(columns_of(spans), "rank", "device", "ts")
+        place = np.stack((found["rank"], found["device"]), axis=1)
+        is_same = (place[1:] == place[:-1]).all(axis=1)
+        is_early = is_same & (found["ts"][1:] < found["end_ts"][:-1])
+        overlapping = {tuple(one) for one in place[1:][is_early].tolist()}
+        kept = np.array([tuple(one) not in overlapping for one in place.tolist()], np.bool_)
+        return cls(rows_where(found, kept))
 
     def at(self, part: Part, instants: Int64s, step_id: Int64s) -> Int64s:
         """The steps in whose GPU times these instants of a device are; else the given ones.

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from traceql.analysis.intervals import Int64s, Running, at, known, last_running, places
 from traceql.analysis.parts_of_time import Part, parts_of_time
-from traceql.analysis.step_spans import SPANS, StepSpans
+from traceql.analysis.step_spans import StepSpans
 from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import Columns, columns_of, in_order, rows_where
 
@@ -73,13 +73,18 @@ _GAPS = """
 """
 _CAUSES = "SELECT DISTINCT cause FROM gap ORDER BY cause"
 _STEPS = "SELECT step_id, phase FROM step ORDER BY step_id"
+_STEP_SPANS = """
+    SELECT rank, device, step_id, gpu_ts AS ts, gpu_ts + gpu_dur AS end_ts
+    FROM step
+    WHERE gpu_dur > 0
+"""
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield _SCHEMA.empty_table()
     causes = [cause for (cause,) in con.execute(_CAUSES).fetchall()]
     steps = con.sql(_STEPS).to_arrow_table()
-    spans = StepSpans.of(con.sql(SPANS))
+    spans = StepSpans.of(con.sql(_STEP_SPANS))
     for part in parts_of_time(con, "kernel"):
         in_part = part.parameters
         kernels = con.sql(_KERNELS, params=in_part)

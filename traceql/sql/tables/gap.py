@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from traceql.analysis.intervals import Bools, Elapsed, Int64s, at, known, places
 from traceql.analysis.parts_of_time import Part, parts_of_time
-from traceql.analysis.step_spans import SPANS, StepSpans
+from traceql.analysis.step_spans import StepSpans
 from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import Columns, columns_of, in_order, rows_where
 
@@ -113,6 +113,11 @@ _DEVICE_WAITS = """
     ORDER BY rank, place, ts
 """
 
+_STEP_SPANS = """
+    SELECT rank, device, step_id, gpu_ts AS ts, gpu_ts + gpu_dur AS end_ts
+    FROM step
+    WHERE gpu_dur > 0
+"""
 _UNRECORDED = "SELECT rank, device AS place, ts, end_ts - ts AS dur FROM unrecorded_time ORDER BY rank, place, ts"
 _OTHER_CLOCKS = "SELECT rank FROM host_clock WHERE NOT agrees"
 
@@ -177,7 +182,7 @@ class _Interval:
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield _SCHEMA.empty_table()
     waits = _Waits.of(con)
-    spans = StepSpans.of(con.sql(SPANS))
+    spans = StepSpans.of(con.sql(_STEP_SPANS))
     device = attrgetter("rank", "device")
     for _, parts in groupby(parts_of_time(con, "classified_kernel"), device):
         latest: Columns | None = None
