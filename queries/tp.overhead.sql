@@ -5,7 +5,8 @@
 -- other stages and replicas (other_comm), and the rest, which is what the step would take if the
 -- tensor-parallel communication were free.
 --
--- A step lasts from its first kernel, or the end of the step before if that is later, to its last one. wait, transfer and unmatched are what is exposed of the operations; they add up to comm if no two
+-- A step lasts from its first kernel to its last one, but not beyond the first kernel of the next
+-- step. wait, transfer and unmatched are what is exposed of the operations; they add up to comm if no two
 -- of them run at the same time. Steps without tensor-parallel
 -- operations do not count.
 -- @column pp_rank         BIGINT   Pipeline stage.
@@ -53,7 +54,7 @@ bounded AS (
     SELECT
         step_id, rank, device, phase,
         gpu_ts AS ts,
-        gpu_ts + gpu_dur AS end_ts
+        LEAST(gpu_ts + gpu_dur, LEAD(gpu_ts) OVER (PARTITION BY rank, device ORDER BY gpu_ts, step_id)) AS end_ts
     FROM step
     WHERE gpu_ts IS NOT NULL
 ),

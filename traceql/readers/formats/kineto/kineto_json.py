@@ -243,7 +243,7 @@ class KinetoJson:
     def _unclosed(self, text: bytes, error: msgspec.DecodeError) -> list[Event]:
         """Parses events whose list is not closed, but for one that is cut off."""
         whole = text.rstrip().removesuffix(b",").rstrip()
-        if whole == b"[":
+        if whole.endswith((b"[", b"]")):
             raise error
         end = len(whole)
         for _ in range(_CUTS_TRIED):
