@@ -21,7 +21,7 @@ _OF_RECOGNITION = (
 # Checks of the ledger that count rows, and one that does not.
 _OF_ROWS = ("events", "duration", "instants")
 _OF_TIMES = "events with impossible times"
-# What was no JSON, and is loaded all the same.
+# Checks about files that are not valid JSON and were repaired.
 _REPAIRS = """
     SELECT check_name
     FROM ledger

@@ -95,6 +95,6 @@ def _capture(file: FileRead) -> GraphCapture | None:
 
 
 def _has_captures(part: pa.Table) -> bool:
-    """Whether there may be some; the bytes of all names are searched, which reads none of them."""
+    """Whether there may be some; this searches the bytes of all names at once, which is fast."""
     texts = (one.dictionary.buffers()[2] for one in part["name"].chunks)
     return any(text and _BEGIN.encode() in text.to_pybytes() for text in texts)

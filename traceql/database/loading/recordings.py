@@ -50,7 +50,7 @@ _OF_RANK = """
 
 
 class Events:
-    """What the events of a recording show. Only what is asked for is computed, once.
+    """What the events of a recording show, computed once, on first use.
 
     Args:
         of: a new file, or the rank in the database.

@@ -58,18 +58,16 @@ CROSS JOIN LATERAL (
 ) AS captured
 UNION ALL
 SELECT
-    50, rank, 'launches cut off by the end', CAST(SUM(calls) FILTER (reason = 'cut') AS BIGINT), NULL, NULL,
-    'calls at the end of the recording that launch a kernel, a graph or a copy, which had not run when the recording ended'
+    50, rank,
+    CASE reason WHEN 'cut' THEN 'launches cut off by the end' ELSE 'launches in captures of graphs' END,
+    CAST(SUM(calls) AS BIGINT), NULL, NULL,
+    CASE reason
+        WHEN 'cut' THEN 'calls at the end of the recording that launch a kernel, a graph or a copy, which had not run when the recording ended'
+        ELSE 'calls inside the captures of graphs, which only note what will run'
+    END
 FROM unrecorded
-GROUP BY rank
-HAVING COUNT(*) FILTER (reason = 'cut') > 0
-UNION ALL
-SELECT
-    50, rank, 'launches in captures of graphs', CAST(SUM(calls) FILTER (reason = 'captured') AS BIGINT), NULL, NULL,
-    'calls inside the captures of graphs, which only note what will run'
-FROM unrecorded
-GROUP BY rank
-HAVING COUNT(*) FILTER (reason = 'captured') > 0
+WHERE reason IN ('cut', 'captured')
+GROUP BY rank, reason
 UNION ALL
 SELECT
     50, rank, 'events with impossible times', events, NULL, FALSE,

@@ -1,8 +1,8 @@
 -- One row per call that launches a kernel, a graph or a copy, and of which the file has no GPU activity.
 --
--- Calls that set memory are not among them: libraries often set 0 bytes, of which there is no activity. The same goes for
--- copies that no operator of PyTorch made, where the profiler is PyTorch's, and for all copies where none
--- was recorded. Of Ascend devices, calls and tasks have no common number.
+-- Calls that set memory do not count: libraries often set 0 bytes, and no activity is recorded for that. Neither do copies that
+-- no operator made (in recordings of PyTorch's profiler), nor any copies if the file has no copy at all. On Ascend, calls and
+-- tasks have no number in common.
 -- @scope  rank
 -- @needs  classified_kernel, launch, recording_span, slice, unmatched_launch
 -- @empty_unless unmatched_launch

@@ -36,8 +36,8 @@ _ENDINGS: Mapping[str, EventKind] = {
     "memset": EventKind.MEMSET,
     "_user_annotation": EventKind.GPU_ANNOTATION,
 }
-# Events that may have a device, a stream and a correlation, and are no work of a device:
-# synchronisation, ranges, the profiler's own time, and what it says about collectives.
+# Events with a device, a stream or a correlation that are not activities of a device:
+# synchronisation, ranges, overhead of the profiler, and descriptions of collectives.
 _NO_WORK = re.compile(
     r"^(trace|overhead|collective_comm|mtia_workloadd|external_correlation|cpu_instant_event)$"
     r"|_(sync|event|profiler|profiler_range|notifier|counters)$"

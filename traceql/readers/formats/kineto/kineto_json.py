@@ -126,7 +126,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
 class DamagedJson(TraceCorrupt):
-    """A file is no JSON, perhaps because of names that can be repaired."""
+    """A file is not valid JSON; perhaps a repair of its names helps."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Recognises native Perfetto traces by their first packets, whatever their names are."""
+"""Recognises native Perfetto traces by their first packets, under any name."""
 
 import re
 from pathlib import Path
