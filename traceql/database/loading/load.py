@@ -30,6 +30,7 @@ from traceql.database.loading.draft import (
     workspace,
 )
 from traceql.database.loading.graph_captures import (
+    GraphCapture,
     have_graph_nodes,
     require_a_run,
     without_captures,
@@ -178,9 +179,7 @@ def load(
         require_a_run(read, captures, has_database=bool(before.files))
         beside = [file for file in capture_files(files) if file not in files]
         if beside and have_graph_nodes(read):
-            (own := folder / "captures").mkdir()
-            of_captures, _ = read_into(beside, own, prefetched={}, done=lambda _count: None)
-            captures = [*captures, *without_captures(of_captures)[1]]
+            captures = [*captures, *_read_captures(beside, folder, read_into)]
             beside = []
         distinct: dict[tuple[str, int], FileRead] = {}
         for file in read:
@@ -234,6 +233,17 @@ def load(
         *copies.values(),
     ]
     return Loaded(Path(database), added, [*skipped, *counters.known], left_out, notes)
+
+
+def _read_captures(
+    files: Sequence[Path],
+    folder: Path,
+    read_into: Callable[..., tuple[Sequence[FileRead], Sequence[object]]],
+) -> Sequence[GraphCapture]:
+    """The recordings of graph captures in these files, read into a folder of their own."""
+    (own := folder / "captures").mkdir()
+    read, _ = read_into(files, own, prefetched={}, done=lambda _count: None)
+    return without_captures(read)[1]
 
 
 def _announce_compilation(
