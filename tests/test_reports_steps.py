@@ -5,6 +5,7 @@ captures, after vllm-project/vllm vllm/profiler/graph_capture.py.
 """
 
 import csv
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -348,10 +349,8 @@ def captured_layers(file: Path, *, layers: int) -> None:
     traces.write(file, *events)
 
 
-@pytest.mark.parametrize(("layers", "fits"), [((2,), True), ((2, 2), True), ((3,), False)])
-def test_a_capture_names_the_nodes_of_the_replays_that_it_fits(
-    tmp_path: Path, layers: tuple[int, ...], fits: bool
-) -> None:
+def replayed_layers(file: Path) -> None:
+    """A synthetic recording of two replays of a graph of two layers, whose nodes have numbers."""
     kernels = ["vllm::rms_norm_kernel", "nvjet_qkv", "vllm::rms_norm_kernel", "Memset (Device)"]
     run = []
     for replay in range(2):
@@ -362,10 +361,46 @@ def test_a_capture_names_the_nodes_of_the_replays_that_it_fits(
             where: dict[str, Any] = {
                 "cat": cat,
                 "correlation": replay + 1,
-                "graph node id": (7 << 32) + 10 + 2 * n,
+                "graph node id": NODES[n],
             }
             run.append(traces.kernel(kernels[n % 4], ts=at + 10 + n, dur=0.5, **where))
-    traces.write(tmp_path / "in" / "rank0.json", *run)
+    traces.write(file, *run)
+
+
+NODES = [(7 << 32) + 10 + 2 * n for n in range(8)]
+
+
+@pytest.mark.parametrize("named", [{}, {"0": NODES[:1]}, {"1": NODES[1:3]}])
+def test_a_rank_with_a_new_number_keeps_the_nodes_of_its_captures(
+    tmp_path: Path, named: dict[str, list[int]]
+) -> None:
+    """What graph_nodes.json names is that of the rank's number at the time."""
+    replayed_layers(tmp_path / "b" / "b.json")
+    captured_layers(tmp_path / "b" / "capture_traces" / "bs_1.json", layers=2)
+    nodes = {rank: dict.fromkeys(map(str, ids), "model.norm") for rank, ids in named.items()}
+    if nodes:
+        (tmp_path / "b" / "graph_nodes.json").write_text(json.dumps(nodes))
+    database = tmp_path / "run.duckdb"
+    traceql.load(tmp_path / "b", database)
+    work = traces.launch(ts=0, correlation=1), traces.kernel(ts=5, dur=1, correlation=1)
+    traces.write(tmp_path / "a" / "a.json", *work)
+    traceql.load(tmp_path / "a", database)
+    sql = "SELECT graph_node_id, path FROM internal.graph_node WHERE rank = 1 ORDER BY ALL"
+    with traceql.open(database) as run:
+        named_once = run.select(sql).fetchall()
+    found = dict(named_once)
+    assert len(found) == len(named_once)
+    by_file = named.get("1", [])
+    lost = named.get("0", [])  # the file named it when its capture was read
+    assert sorted(found) == [node for node in NODES if node not in lost]
+    assert [node for node in NODES if found.get(node) == "model/norm"] == by_file
+
+
+@pytest.mark.parametrize(("layers", "fits"), [((2,), True), ((2, 2), True), ((3,), False)])
+def test_a_capture_names_the_nodes_of_the_replays_that_it_fits(
+    tmp_path: Path, layers: tuple[int, ...], fits: bool
+) -> None:
+    replayed_layers(tmp_path / "in" / "rank0.json")
     for number, count in enumerate(layers):
         captured_layers(tmp_path / "in" / "capture_traces" / f"bs_{number}.json", layers=count)
     loaded = traceql.load(tmp_path / "in", tmp_path / "run.duckdb")

@@ -37,7 +37,8 @@ def rank_checks(rank: Rank, path: Path) -> Iterator[Check]:
 
 
 _TABLES = (
-    *("slice", "instant", "counter", "flow", "track", "file_count", "load_check", "trace"),
+    *("slice", "instant", "counter", "flow", "track", "file_count", "graph_node"),
+    *("load_check", "trace"),
 )  # with a column rank
 _NEW_RANK = """
     UPDATE {table} SET rank = renumbered.new
@@ -62,14 +63,13 @@ def renumber(
         con.executemany(
             "INSERT INTO renumbered VALUES (?, ?)", [[one.rank, new.rank] for one, new in changed]
         )
-        con.execute("DELETE FROM graph_node WHERE rank IN (SELECT old FROM renumbered)")
         for table in _TABLES:
             con.execute(_NEW_RANK.format(table=table))
         con.execute("DROP TABLE renumbered")
         con.execute("UPDATE trace SET world_size = NULL, device_name = NULL WHERE rank IS NULL")
     for one, rank in changed:
         if rank.rank is not None:
-            write_graph_nodes(con, rank.rank, one.path)
+            write_graph_nodes(con, rank.rank, one.path, before=one.rank)
     con.execute(f"DELETE FROM load_check WHERE check_name IN ('{RANK_CHECK}', '{REPLICA_CHECK}')")
     for one, rank in before:
         for check in rank_checks(rank, one.path):

@@ -39,14 +39,20 @@ _NODE_ROW = """
     INSERT INTO graph_node BY NAME
     SELECT ? AS rank, ? AS graph_node_id, ? AS path, 1 AS position
 """
+_REMOVE = "DELETE FROM graph_node WHERE rank = ? AND list_contains(?, graph_node_id)"
 
 
-def write_graph_nodes(con: duckdb.DuckDBPyConnection, rank: int, trace: Path) -> None:
+def write_graph_nodes(
+    con: duckdb.DuckDBPyConnection, rank: int, trace: Path, *, before: int | None = None
+) -> None:
     """Fills `graph_node` from the graph_nodes.json beside a rank's trace, if there is one.
 
     The file maps each rank to its graph nodes ("graph node id" of the profiler), and these to the
     module that launched their kernel during capture:
     `{"0": {"4294967301": "model.layers.3.self_attn.qkv_proj"}}`.
+
+    Args:
+        before: the number of the rank when the file was read before; what it named then goes.
 
     Raises:
         ModelConfigInvalid: the file exists, but cannot be read.
@@ -57,10 +63,13 @@ def write_graph_nodes(con: duckdb.DuckDBPyConnection, rank: int, trace: Path) ->
                 continue
             modules = checked(json_document(path).value, dict[str, dict[str, str]])
             rows = list(_rows(rank, modules.get(str(rank), {})))
+            former = list(_rows(rank, modules.get(str(before), {})))
         except (OSError, Unusable) as error:
             raise ModelConfigInvalid(
                 f"{path} is not a map of graph nodes: {error}; correct it, or move it away"
             ) from None
+        if before is not None:
+            con.execute(_REMOVE, [rank, [node for _, node, _ in (*rows, *former)]])
         if rows:
             con.executemany(_NODE_ROW, rows)
         return
