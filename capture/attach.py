@@ -17,11 +17,13 @@ from capture.environment import checked, require_packages, start_facts
 from capture.gpus import sampled
 from capture.metrics import metrics, write_outputs
 from capture.run_directory import (
+    SCHEDULER,
     RunDirectory,
     notes_of_steps,
     one_line,
     require_free,
     write_json,
+    write_scheduler,
     write_steps,
 )
 from capture.server import (
@@ -32,6 +34,7 @@ from capture.server import (
     trace_folder,
     with_parallel_ranks,
 )
+from capture.server_metrics import Samples, lines
 from capture.supervise import OnPhase, ignore_phase
 from capture.worker_extension import QUALIFIED_NAME
 from capture.workload import FirstTokens, Pass, Stream, Workload, drive, require_fitting
@@ -109,7 +112,7 @@ async def attach(
             follows = extended and await server.follow(notes)
             if extended and not follows:
                 warn(_NO_STEPS)
-            before = _traces(trace_dir)
+            before, samples = _traces(trace_dir), Samples(server.metrics)
             await server.start_profiler()
             try:
                 directory = RunDirectory.create(path, facts)
@@ -119,7 +122,7 @@ async def attach(
             try:
                 with sampled(directory.path / "telemetry.parquet", warn):
                     measured = await _record_window(
-                        server, seconds, after_first_tokens, workload, facts, on_phase
+                        server, samples, seconds, after_first_tokens, workload, facts, on_phase
                     )
                 ranks = _collect_traces(trace_dir, before, directory)
                 if measured:
@@ -136,6 +139,9 @@ async def attach(
                 write_steps(directory.path, notes, ranks)
             elif follows:
                 warn(f"{directory.path} has no steps.jsonl: not all ranks recorded their steps")
+    if not (directory.path / SCHEDULER).exists():
+        ranks_of_engine = layout.get("tp", 1) * layout.get("pp", 1)
+        write_scheduler(directory.path, lines(samples.taken, ranks_of_engine))
     facts["ranks"] = with_parallel_ranks(ranks, layout)
     facts["parallel"] = layout | {"world_size": max((r["rank"] + 1 for r in ranks), default=0)}
     missing = None
@@ -153,6 +159,7 @@ async def attach(
 
 async def _record_window(
     server: Server,
+    samples: Samples,
     seconds: float,
     after_first_tokens: bool,
     workload: Workload | None,
@@ -167,15 +174,16 @@ async def _record_window(
         load = asyncio.create_task(_send_repeatedly(answered.stream, workload, finished))
     begin_ns = time.time_ns()
     try:
-        if load and answered and after_first_tokens:
-            waiting = asyncio.create_task(answered.all_there.wait())
-            await asyncio.wait((load, waiting), return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
-        deadline = time.monotonic() + seconds
-        # Not longer than the load runs: its error is raised when it is awaited.
-        while (left := deadline - time.monotonic()) > 0 and not (load and load.done()):
-            on_phase("record", int(seconds - left), int(seconds))
-            await asyncio.sleep(min(0.2, left))
+        async with samples:
+            if load and answered and after_first_tokens:
+                waiting = asyncio.create_task(answered.all_there.wait())
+                await asyncio.wait((load, waiting), return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+            deadline = time.monotonic() + seconds
+            # Not longer than the load runs: its error is raised when it is awaited.
+            while (left := deadline - time.monotonic()) > 0 and not (load and load.done()):
+                on_phase("record", int(seconds - left), int(seconds))
+                await asyncio.sleep(min(0.2, left))
     finally:
         finished.set()
         facts["window"] = {"begin_unix_ns": begin_ns, "end_unix_ns": time.time_ns()}

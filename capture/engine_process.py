@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from capture import scheduler
 from capture.engine_options import Plan, with_detailed_annotation
 from capture.environment import torch_libraries, versions
 from capture.errors import CaptureError
@@ -61,6 +62,8 @@ async def capture_engine(plan: Plan, events: Events) -> dict[str, Any]:
     events.phase("engine")
     arguments = AsyncEngineArgs(**with_detailed_annotation(plan.engine_arguments))
     config = arguments.create_engine_config(UsageContext.ENGINE_CONTEXT)
+    if config.scheduler_config.scheduler_cls is None:
+        config.scheduler_config.scheduler_cls = scheduler.QUALIFIED_NAME
     model = config.model_config
     workload = plan.workload(model.get_vocab_size())
     if plan.engine_arguments.get("skip_tokenizer_init"):

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,6 +40,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 SCHEMA_VERSION = 1
+SCHEDULER = "scheduler.jsonl"
 _SCRATCH = ".scratch"
 
 
@@ -110,10 +111,15 @@ def collected_ranks(scratch: Path) -> list[dict[str, Any]]:
 
 
 def write_steps(folder: Path, scratch: Path, ranks: list[dict[str, Any]]) -> None:
-    """Writes steps.jsonl from the notes of the ranks about the profiled pass."""
+    """Writes steps.jsonl and scheduler.jsonl from the notes of the ranks on the profiled pass."""
+    replicas, scheduled = set(), []  # each replica has one scheduler
     with (folder / "steps.jsonl").open("w") as steps:
-        for rank in (facts["rank"] for facts in ranks):
+        for facts in ranks:
+            rank = facts["rank"]
             notes = json.loads(notes_of_steps(scratch, rank).read_text())
+            if (replica := facts.get("dp_rank")) not in replicas:
+                replicas.add(replica)
+                scheduled += _scheduler_lines(rank, notes)
             for number, iteration in enumerate(notes["iterations"]):
                 row = {
                     "rank": rank,
@@ -123,6 +129,24 @@ def write_steps(folder: Path, scratch: Path, ranks: list[dict[str, Any]]) -> Non
                     "computed": _by_request(iteration["computed"]),
                 }
                 steps.write(json.dumps(row) + "\n")
+    write_scheduler(folder, scheduled)
+
+
+def _scheduler_lines(rank: int, notes: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the scheduler noted in the steps of a rank; none if it was not capture's."""
+    accepted, lines = dict(notes["accepted"]), []
+    for number, iteration in enumerate(notes["iterations"]):
+        if note := iteration["scheduler"]:
+            known = {"accepted": accepted.get(note.pop("step"))}
+            lines.append({"rank": rank, "number": number, **note, **known})
+    return lines
+
+
+def write_scheduler(folder: Path, lines: Sequence[dict[str, Any]]) -> None:
+    """Writes scheduler.jsonl, unless there are no lines for it."""
+    if lines:
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / SCHEDULER).write_text(text)
 
 
 def notes_of_steps(scratch: Path, rank: int) -> Path:

@@ -204,6 +204,16 @@ class Server:
         async with self._post("/collective_rpc", json=call) as answer:
             return bool(answer.status == 200)
 
+    async def metrics(self) -> str:
+        """The text of the metrics endpoint; empty if the server has none or does not answer."""
+        import aiohttp
+
+        limit = aiohttp.ClientTimeout(total=_ANSWER_S)
+        with suppress(aiohttp.ClientError, TimeoutError, UnicodeDecodeError):
+            async with self._session.get(self.url + "/metrics", timeout=limit) as answer:
+                return await answer.text() if answer.status == 200 else ""
+        return ""
+
     async def stop_profiler(self) -> None:
         """Stops the profiler; returns when all ranks have written their traces."""
         async with self._post("/stop_profile") as answer:

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from capture.scheduler import note_of
+
 PREFIX = "module: "
 _ANNOTATED = "_capture_annotated"  # set on each module whose forward is wrapped
 # Placeholders for layers of other pipeline ranks, and containers, whose forward is never called.
@@ -152,6 +154,7 @@ class _Window:
         self._profiled, self._skip, self._steps = profiled, skip, steps
         self._count = self._write_ns = 0
         self._iterations: list[dict[str, Any]] = []  # those in the window
+        self._accepted: list[tuple[int, int]] = []  # known only some steps later
         self._begin_ns: int | None = None
         self._end_ns: int | None = None
         if skip == 0:
@@ -164,11 +167,15 @@ class _Window:
         elif len(self._iterations) == self._steps:
             self.close()
         self._count += 1
+        noted = note_of(scheduler_output)
+        if noted:
+            self._accepted += noted.pop("accepted", ())
         if self._begin_ns is not None and self._end_ns is None:
             iteration = {
                 "begin_unix_ns": time.time_ns(),
                 "scheduled": dict(scheduler_output.num_scheduled_tokens),
                 "computed": computed_tokens(scheduler_output),
+                "scheduler": noted,
             }
             self._iterations.append(iteration)
         return self._execute_model(scheduler_output)
@@ -180,6 +187,7 @@ class _Window:
             "end_unix_ns": self._end_ns,
             "iterations": self._iterations,
             "iterations_of_pass": self._count,
+            "accepted": self._accepted,
             "write_ns": self._write_ns,
         }
 

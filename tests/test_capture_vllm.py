@@ -192,6 +192,7 @@ def test_a_running_server_is_recorded_under_load(tmp_path: Path) -> None:
          "--load-format", "dummy", "--skip-tokenizer-init", "--enforce-eager",
          "--max-model-len", "512", "--host", "127.0.0.1", "--port", str(port),
          "--worker-extension-cls", "capture.worker_extension.WorkerExtension",
+         "--scheduler-cls", "capture.scheduler.recording_scheduler",
          "--profiler-config", json.dumps(profiler)],
         stdout=(tmp_path / "server.txt").open("w"), stderr=subprocess.STDOUT,
         env=os.environ | {"OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",

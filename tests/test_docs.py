@@ -209,7 +209,7 @@ def test_every_option_is_in_its_document() -> None:
     )
     documented = documented_options("capture.md")
     assert of_capture - documented == {"--output", "--shapes"}  # named as -o and --no-shapes
-    of_vllm = {"--profiler-config", "--worker-extension-cls"}
+    of_vllm = {"--profiler-config", "--worker-extension-cls", "--scheduler-cls"}
     assert documented - of_capture == {"--no-shapes", *of_vllm}
     assert of_experiments <= documented_options("experiments.md")
     lake = lake_command.make_context("lake", [], resilient_parsing=True)

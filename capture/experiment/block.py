@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from capture import scheduler, worker_extension
 from capture.attach import attach
 from capture.engine_options import engine_variables
 from capture.environment import InstalledVllm, annotates_in_detail, start_facts, variables
@@ -36,7 +37,6 @@ from capture.experiment.vllm_processes import (
 )
 from capture.profilers import PROFILERS, ProfilerOptions
 from capture.server import Server
-from capture.worker_extension import QUALIFIED_NAME
 from capture.workload import KNOWN_TOKENS, drive, random_workload
 
 _BENCH = "bench.json"
@@ -218,7 +218,9 @@ def profiler_arguments(tool: str, folder: Path, version: str) -> list[str]:
         return ["--profiler-config", json.dumps(config)]
     if annotates_in_detail(version):
         config["detailed_trace_annotation"] = True
-    return ["--profiler-config", json.dumps(config), "--worker-extension-cls", QUALIFIED_NAME]
+    classes = ["--worker-extension-cls", worker_extension.QUALIFIED_NAME]
+    classes += ["--scheduler-cls", scheduler.QUALIFIED_NAME]
+    return ["--profiler-config", json.dumps(config), *classes]
 
 
 async def profile_point(

@@ -16,8 +16,8 @@ _TABLES = {
         layer_kind layout link load_check measured_collective measured_device model_config
         model_part model_size parsed_kernel_name peak peak_file profile_check profile_file
         profiled_launch profiled_work quantization_pattern rank_model rank_model_part recorder
-        recording_span run run_file run_iteration symbol trace traceql_database track
-        transfer_curve user_peak
+        recording_span run run_file run_iteration scheduler_sample scheduler_step symbol trace
+        traceql_database track transfer_curve user_peak
     """,
     # Events that begin in a window, with their whole durations.
     "begun": "counter instant memory unrecorded_launch",

@@ -17,12 +17,13 @@ from traceql.util.files import is_database, path_text
 RUN = "run.json"  # a folder with this file is a run directory, which has its traces in `traces`
 METRICS = "metrics.json"
 STEPS = "steps.jsonl"
+SCHEDULER = "scheduler.jsonl"
 TELEMETRY = "telemetry.parquet"
 PEAKS = "peaks.json"
 MODEL_CONFIG = "config.json"
 GRAPH_NODES = "graph_nodes.json"
 CAPTURES = "capture_traces"  # a folder with recordings of graph captures
-NAMES = (RUN, METRICS, STEPS, TELEMETRY, PEAKS, MODEL_CONFIG, GRAPH_NODES)
+NAMES = (RUN, METRICS, STEPS, SCHEDULER, TELEMETRY, PEAKS, MODEL_CONFIG, GRAPH_NODES)
 
 
 def folders_beside(trace: Path) -> tuple[Path, ...]:

@@ -1,4 +1,4 @@
-"""Run directories: the schema of run.json, metrics.json and steps.jsonl, and ranks of traces."""
+"""Run directories: the schema of run.json and the files beside it, and ranks of traces."""
 
 import json
 from collections import Counter
@@ -211,6 +211,26 @@ class Step(Struct, frozen=True):
     begin_unix_ns: _Number | None = None
     requests: Tokens | None = None
     computed: Raw = Raw(b"null")
+
+
+class SchedulerSample(Struct, frozen=True):
+    """A line of scheduler.jsonl: a step of an engine or, without number, a sample of a server."""
+
+    rank: _Int32
+    unix_ns: _Number
+    number: _Count | None = None
+    running: _Count | None = None
+    waiting: _Count | None = None
+    kv_blocks_used: _Count | None = None
+    kv_blocks: _Count | None = None
+    preempted: _Count | None = None
+    prefix_queried: _Count | None = None
+    prefix_hits: _Count | None = None
+    scheduled_tokens: _Count | None = None
+    max_scheduled_tokens: _Count | None = None
+    max_running: _Count | None = None
+    drafted: _Count | None = None
+    accepted: _Count | None = None
 
 
 _KNOWN_SCHEMA = 1

@@ -1,7 +1,7 @@
 """Loads the other files of run directories, which `traceql capture` writes."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from traceql.database.loading.discovery import (
     METRICS,
     PEAKS,
     RUN,
+    SCHEDULER,
     STEPS,
     TELEMETRY,
     folders_beside,
@@ -25,6 +26,7 @@ from traceql.database.loading.run_directory import (
     Metrics,
     RunDirectory,
     RunFacts,
+    SchedulerSample,
     Step,
     Tokens,
     checked,
@@ -154,8 +156,7 @@ def _read_steps(file: Path) -> _Rows:
     Raises:
         Unusable: the file cannot be read.
     """
-    text = read_bytes(file).removeprefix(_BYTE_ORDER_MARK)
-    lines = [(n, line) for n, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    lines = _lines(file)
     found: dict[tuple[int, int], tuple[Step, Tokens | None]] = {}
     errors = []
     for number, line in lines:
@@ -182,11 +183,50 @@ def _read_steps(file: Path) -> _Rows:
         name: pa.array([None if one is None else list(one.items()) for one in each], _TOKENS)
         for name, each in tokens.items()
     }
-    checks = []
-    if errors:
-        note = f"lines read; lines in the file; {errors[0]}"
-        checks = [_Check(STEPS, False, note, len(lines) - len(errors), len(lines))]
-    return pa.table(numbers | maps), checks
+    return pa.table(numbers | maps), _damaged_lines(STEPS, errors, len(lines))
+
+
+_SAMPLE_COLUMNS = SchedulerSample.__struct_fields__
+_READ_SAMPLE = msgspec.json.Decoder(SchedulerSample).decode
+
+
+def _read_scheduler(file: Path) -> _Rows:
+    """The steps and samples of schedulers in a file, without damaged and duplicate lines.
+
+    Raises:
+        Unusable: the file cannot be read.
+    """
+    lines = _lines(file)
+    found: dict[tuple[int, int | None, int], SchedulerSample] = {}
+    errors = []
+    for number, line in lines:
+        try:
+            read = _READ_SAMPLE(line)
+        except _BAD_LINE as error:
+            errors.append(f"line {number}: {error}")
+            continue
+        key = (read.rank, read.number, read.unix_ns if read.number is None else 0)
+        if found.setdefault(key, read) is not read:
+            errors.append(f"line {number}: step {read.number} of rank {read.rank} again")
+    columns = {
+        name: pa.array([getattr(read, name) for read in found.values()], pa.int64())
+        for name in _SAMPLE_COLUMNS
+    }
+    return pa.table(columns), _damaged_lines(SCHEDULER, errors, len(lines))
+
+
+def _lines(file: Path) -> list[tuple[int, bytes]]:
+    """The lines of a file that are not empty, with their numbers; raises Unusable."""
+    text = read_bytes(file).removeprefix(_BYTE_ORDER_MARK)
+    return [(n, line) for n, line in enumerate(text.splitlines(), start=1) if line.strip()]
+
+
+def _damaged_lines(name: str, errors: Sequence[str], lines: int) -> list[_Check]:
+    """An entry of the ledger about the lines that were not read; none if all were."""
+    if not errors:
+        return []
+    note = f"lines read; lines in the file; {errors[0]}"
+    return [_Check(name, False, note, lines - len(errors), lines)]
 
 
 def add_runs(con: duckdb.DuckDBPyConnection, runs: Mapping[Path, RunDirectory]) -> None:
@@ -194,13 +234,14 @@ def add_runs(con: duckdb.DuckDBPyConnection, runs: Mapping[Path, RunDirectory]) 
     for run in {run.path: run for run in runs.values()}.values():
         path = str(run.path)
         con.execute("DELETE FROM run_file WHERE path = ?", [path])
-        for table in ("run_iteration", "telemetry_sample", "peak_file"):
+        for table in ("run_iteration", "scheduler_sample", "telemetry_sample", "peak_file"):
             con.execute(f"DELETE FROM {table} WHERE run = ?", [path])
         metrics, checks = _metrics(run.path / METRICS)
         con.execute("INSERT INTO run_file VALUES (?, ?, ?)", [path, run.document.text, metrics])
         checks += [
             *_run_json_checks(run),
             *_add_rows(con, run, "run_iteration", STEPS, _read_steps),
+            *_add_rows(con, run, "scheduler_sample", SCHEDULER, _read_scheduler),
             *_add_rows(con, run, "telemetry_sample", TELEMETRY, lambda f: (read_telemetry(f), [])),
             *_add_peaks(con, run),
         ]
@@ -285,7 +326,7 @@ def _write_checks(
     con.execute(
         "DELETE FROM load_check "
         "WHERE (rank IS NULL OR list_contains(?, rank)) AND list_contains(?, check_name)",
-        [numbers, [_COMPLETE, _SECRETS, RUN, METRICS, STEPS, TELEMETRY, PEAKS]],
+        [numbers, [_COMPLETE, _SECRETS, RUN, METRICS, STEPS, SCHEDULER, TELEMETRY, PEAKS]],
     )
     con.executemany(
         "INSERT INTO load_check VALUES (?, ?, ?, ?, ?, ?)",
