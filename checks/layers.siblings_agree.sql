@@ -17,6 +17,7 @@ WITH part AS (
         BOOL_OR(kernel.category = 'moe') AS has_experts
     FROM kernel
     INNER JOIN reference.symbol ON kernel.symbol = symbol.letter
+    SEMI JOIN internal.rank_model ON kernel.rank = rank_model.rank
     WHERE kernel.layer IS NOT NULL AND kernel.pass IS NOT NULL
     GROUP BY kernel.rank, kernel.pass, kernel.layer, kernel.role
 ),

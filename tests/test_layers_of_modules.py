@@ -14,6 +14,7 @@ import traceql
 
 REPORT = databases.ROOT.parent / "shared/reports/layers-of-other-modules/trace.json.gz"
 Tree = tuple[str, Sequence["Tree"]]  # a class, and what its call calls
+PASSES = "SELECT pass, string_agg(layer, ' ' ORDER BY ts) FROM layer GROUP BY pass ORDER BY pass"
 LAYERS = "SELECT layer, SUM(busy_ns) FROM layer GROUP BY layer ORDER BY layer"
 
 
@@ -52,6 +53,17 @@ class Stacks:
         run = traceql.open(traceql.load(self.write(folder), folder / "run.duckdb").database)
         rows: list[tuple[int, int]] = run.select(LAYERS).fetchall()
         return [(layer, busy_ns // 10_000) for layer, busy_ns in rows]
+
+    def passes(self, folder: Path) -> list[tuple[int, str]]:
+        """The number of each forward pass, and its layers in their order."""
+        run = traceql.open(traceql.load(self.write(folder), folder / "run.duckdb").database)
+        rows: list[tuple[int, str]] = run.select(PASSES).fetchall()
+        return rows
+
+    def again(self, tree: Tree, **before: int) -> "Stacks":
+        """Calls the instances after those of each class with this number."""
+        self._instances = Counter(before)
+        return self.call(tree)
 
     def write(self, folder: Path) -> Path:
         return traces.write(folder / "trace.json", *self.events)
@@ -135,11 +147,59 @@ def test_any_container_that_repeats_is_a_layer(
 
 
 def test_an_instance_is_one_layer_in_all_forward_passes(tmp_path: Path) -> None:
+    assert Stacks().call(bert()).again(bert()).layers(tmp_path) == numbers(8, 8, 8)
+
+
+DECODER: Tree = ("T5Stack", [block("T5Block", 4)] * 2)
+SEQ2SEQ = model(("T5Stack", [block("T5Block")] * 2), DECODER)
+AFTER_ENCODER = {"T5Stack": 1, "T5Block": 2}
+BLOCK = block("GPT2Block")
+# The layers in each pass.
+CALLED: dict[str, tuple[Stacks, list[str]]] = {
+    "twice": (Stacks().call(bert()).again(bert()), ["0 1 2"] * 2),
+    # The encoder runs once, the decoder for each token.
+    "generation": (
+        Stacks().call(SEQ2SEQ).again(DECODER, **AFTER_ENCODER).again(DECODER, **AFTER_ENCODER),
+        ["0 1 2 3", "2 3", "2 3"],
+    ),
+    "layer-left-out": (
+        Stacks().call(model(*[BLOCK] * 3)).again(BLOCK).again(BLOCK, GPT2Block=2)
+        .again(model(*[BLOCK] * 3)),
+        ["0 1 2", "0 2", "0 1 2"],
+    ),
+    # Backward, the layers run again in the reverse order.
+    "checkpoints": (
+        Stacks().call(model(*[BLOCK] * 2)).again(BLOCK, GPT2Block=1).again(BLOCK),
+        ["0 1", "1 0"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("stacks", "wanted"), CALLED.values(), ids=CALLED)
+def test_each_pass_has_its_own_layers(stacks: Stacks, wanted: list[str], tmp_path: Path) -> None:
+    assert stacks.passes(tmp_path) == list(enumerate(wanted))
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("has_layers", [True, False])
+def test_each_pass_of_ranges_has_its_own_layers(
+    layers: int, has_layers: bool, tmp_path: Path
+) -> None:
+    """Without ranges of whole layers, those of their parts show passes; a part may run twice."""
     stacks = Stacks()
-    for _ in range(2):
-        stacks._instances.clear()
-        stacks.call(bert())
-    assert stacks.layers(tmp_path) == numbers(8, 8, 8)
+    for n in [*range(layers)] * 3:
+        parts = [(f"model.layers.{n}.{part}", ()) for part in ("attn", "act", "mlp", "act")]
+        for tree in [(f"model.layers.{n}", parts)] if has_layers else parts:
+            stacks.call(tree, as_range=True)
+    assert stacks.passes(tmp_path) == [(n, "0 1"[: 2 * layers - 1]) for n in range(3)]
+
+
+def test_threads_that_run_a_model_at_the_same_time_have_their_own_passes(tmp_path: Path) -> None:
+    one = Stacks().call(bert())
+    for event in list(one.events):
+        args = {name: number + 1000 for name, number in event["args"].items()}
+        one.events.append(event | {"tid": 7, "ts": event["ts"] + 7, "args": args})
+    assert one.passes(tmp_path) == [(0, "0 1 2"), (1, "0 1 2")]
 
 
 @pytest.mark.parametrize(

@@ -203,13 +203,16 @@ def test_names_that_are_not_escaped_are_repaired_and_counted(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "layers"),
-    [("vit", 12), ("bert", 5), ("gpt2", 5), ("encoder", 6)],
+    ("name", "layers", "passes"),
+    [("vit", 12, 1), ("bert", 5, 2), ("gpt2", 5, 2), ("encoder", 6, 1), ("t5", 3 + 4, 1)],
 )
-def test_modules_that_repeat_are_layers(name: str, layers: int, tmp_path: Path) -> None:
+def test_modules_that_repeat_are_layers(
+    name: str, layers: int, passes: int, tmp_path: Path
+) -> None:
     with loaded(tmp_path, TRACES / "stacks" / f"{name}.json.gz") as run:
-        found = run.sql("SELECT DISTINCT layer FROM layer ORDER BY layer").rows()
-        assert [row["layer"] for row in found] == list(range(layers))
+        found = run.sql("SELECT pass, layer FROM layer ORDER BY ts").rows()
+        expected = [(number, layer) for number in range(passes) for layer in range(layers)]
+        assert [(row["pass"], row["layer"]) for row in found] == expected
 
 
 def test_the_profiler_of_jax_names_the_device(tmp_path: Path) -> None:

@@ -409,6 +409,8 @@ def test_a_capture_names_the_nodes_of_the_replays_that_it_fits(
         found = opened.sql(
             "SELECT layer, role, layer_source FROM kernel ORDER BY ts LIMIT 8"
         ).rows()
+        passes = opened.select("SELECT pass, layer FROM layer ORDER BY ts").fetchall()
+        assert (passes == [(0, 0), (0, 1), (1, 0), (1, 1)]) == fits
         shaped = opened.query("ops.by_shape").rows()
         # Two replays of two layers, in each of which an operator launched one kernel of 0.5 us.
         expected = {(f"op{n}", f"[[2,{n}],[]]", 4, 2000) for n in range(len(FRAMES))}

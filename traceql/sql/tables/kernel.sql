@@ -23,7 +23,7 @@
 -- @column symbol        VARCHAR    Letter of its symbol (symbol.letter), which is finer than the category; layers are found in the sequence of these letters.
 -- @column role          VARCHAR    Part of the model that it belongs to, such as qkv_proj or mlp_allreduce; NULL if unknown.
 -- @column step_id       BIGINT     Step in which it was launched, on its device (step.step_id); if its launch call is not in the trace and steps are known from the GPU, the step in which it began. NULL if that was before the first step, or neither its launch call nor the operator that requested it is in the trace.
--- @column pass          BIGINT     Number of the forward pass on its rank, from 0; NULL outside layers, or if no forward pass was found in the sequence of kernels.
+-- @column pass          BIGINT     Number of the forward pass on its rank, from 0; NULL outside layers.
 -- @column layer         BIGINT     Model layer, from 0; NULL if unknown or outside layers. Layers are numbered across all pipeline stages, or on each rank from 0 if rank_model.first_layer is NULL.
 -- @column launch_id     BIGINT     Launch call that started it (launch.id); NULL if it is not in the trace.
 -- @column in_graph      BOOLEAN    Whether it ran in the replay of a CUDA, HIP or ACL graph.
@@ -100,7 +100,8 @@ SELECT
         kernel.sequence_role,
         CASE WHEN kernel_layer_by_module.layer IS NULL THEN kernel.other_role END
     ) AS role,
-    kernel.step_id, kernel.pass,
+    kernel.step_id,
+    COALESCE(kernel.pass, kernel_layer_by_module.pass) AS pass,
     COALESCE(kernel_layer_by_module.layer, kernel.sequence_layer)
     + CASE
         WHEN kernel_layer_by_module.layer IS NULL OR kernel_layer_by_module.kind = 'module' THEN COALESCE(kernel.first_layer, 0)

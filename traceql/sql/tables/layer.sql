@@ -5,7 +5,7 @@
 -- @column rank        BIGINT  Rank that ran it.
 -- @column device      BIGINT  Number of the device on its machine; -1 if the file has none.
 -- @column step_id     BIGINT  Step in which it was launched.
--- @column pass        BIGINT  Number of the forward pass on the rank, from 0; NULL if the layer is known from modules alone.
+-- @column pass        BIGINT  Number of the forward pass on the rank, from 0.
 -- @column layer       BIGINT  Model layer, numbered as in kernel.layer.
 -- @column ts          BIGINT  Start of its first kernel, ns since the run's first event.
 -- @column dur         BIGINT  From the start of its first kernel to the end of its last kernel, ns.
