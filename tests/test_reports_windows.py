@@ -1,14 +1,16 @@
 """Several devices of one process, and steps whose GPU time overlaps because the host runs ahead."""
 
 from collections.abc import Iterator, Sequence
-from itertools import count, pairwise
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import databases
 import pytest
+from adding_up import Query, runs_ahead, steps_add_up
 from command_line import called, output
-from derived import Connection, Tables, answer, database, rows
+from derived import Connection, answer, database, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from traces import Event, host, kernel, launch, loaded, write
@@ -86,83 +88,6 @@ def parts(con: Connection) -> dict[tuple[int, int], dict[str, float]]:
     return found
 
 
-def runs_ahead(spans: Sequence[tuple[float, float]]) -> bool:
-    """Whether spans overlap those before them by more than 2% of the shorter one of two."""
-    for n in range(1, len(spans)):
-        overlap = max(end for _, end in spans[:n]) - spans[n][0]
-        if overlap * 50 > min(end - begin for begin, end in spans[n - 1 : n + 1]):
-            return True
-    return False
-
-
-def adds_up(con: Connection) -> None:
-    """What holds for the steps of any recording, from the kernels alone."""
-    of_step: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
-    for rank, device, number, first, last in rows(
-        con,
-        """
-        SELECT step.rank, kernel.device, step.number, MIN(kernel.ts), MAX(kernel.ts + kernel.dur)
-        FROM kernel INNER JOIN step ON kernel.step_id = step.step_id AND kernel.device = step.device
-        GROUP BY ALL ORDER BY ALL
-        """,
-    ):
-        of_step.setdefault((rank, device), {})[number] = (first, last)
-    expected = []
-    for (rank, device), numbers in of_step.items():
-        reached = min(first for first, _ in numbers.values())
-        if not runs_ahead([*numbers.values()]):
-            expected += [(rank, device, n, a, b - a) for n, (a, b) in numbers.items()]
-            continue
-        for number, (first, last) in numbers.items():
-            begin = min(max(first, reached), last)
-            expected.append((rank, device, number, begin, last - begin))
-            reached = max(reached, last)
-    found = rows(
-        con, "SELECT rank, device, number, gpu_ts, gpu_dur FROM step WHERE gpu_ts IS NOT NULL"
-    )
-    assert sorted(found) == expected
-    assert rows(con, "SELECT COUNT(*) FROM kernel WHERE step_id IS NOT NULL") == rows(
-        con, "SELECT COUNT(*) FROM kernel INNER JOIN step USING (step_id, device)"
-    )
-    if any(
-        one[:2] == after[:2] and one[3] + one[4] > after[3]
-        for one, after in pairwise(sorted(found))
-    ):
-        return  # time in which two steps overlap a little belongs to the kernels that run
-    assert not rows(
-        con,
-        """
-        WITH spent AS (
-            SELECT
-                step_id,
-                SUM(ns) AS ns,
-                SUM(ns) FILTER (part = 'idle') AS idle_ns
-            FROM step_time
-            GROUP BY step_id
-        ),
-        placed AS (SELECT rank, device, SUM(gpu_dur) AS ns, SUM(idle_ns) AS idle_ns
-            FROM step LEFT JOIN spent USING (step_id) GROUP BY rank, device)
-        SELECT step_id FROM step LEFT JOIN spent USING (step_id)
-        WHERE gpu_dur <> COALESCE(ns, 0) OR MOD(gpu_dur, 1) <> 0
-        UNION ALL
-        SELECT placed.rank FROM placed
-        INNER JOIN (
-            SELECT rank, device, SUM(dur) AS ns, SUM(dur) FILTER (part = 'idle') AS idle_ns
-            FROM device_timeline GROUP BY rank, device
-        ) AS whole USING (rank, device)
-        WHERE placed.ns > whole.ns OR placed.idle_ns > whole.idle_ns
-        """,
-    )
-    # Idle time inside the time of a step is that of this step.
-    assert not rows(
-        con,
-        """
-        SELECT gap.ts FROM gap INNER JOIN step ON gap.rank = step.rank AND gap.device = step.device
-        WHERE gap.ts >= gpu_ts AND gap.ts < gpu_ts + gpu_dur AND gap.step_id <> step.step_id
-        """,
-    )
-
-
 # --- steps that overlap --------------------------------------------------------------------------
 
 AHEAD = {
@@ -220,7 +145,7 @@ def test_a_step_takes_the_time_from_the_end_of_the_steps_before(
     con = database(*program(*steps))
     assert spans(con) == {0: expected}
     assert parts(con) == {(0, n): of for n, of in enumerate(divided) if of is not None}
-    adds_up(con)
+    steps_add_up(partial(rows, con))
     ((*_, total_ns, _, _),) = answer(con, "steps.phases")
     assert total_ns == US * sum(dur for *_, dur in expected)
     windows = [row[4] for row in answer(con, "time.breakdown", by="step")]
@@ -248,7 +173,7 @@ WORK = st.tuples(st.integers(0, 40), st.integers(0, 15), st.integers(0, 1), st.i
 @given(st.lists(st.lists(WORK, max_size=3), min_size=1, max_size=5))
 def test_steps_of_a_device_never_overlap(steps: list[list[tuple[int, int, int, int]]]) -> None:
     con = database(*program(*([Run(*work) for work in step] for step in steps), host_us=0.1))
-    adds_up(con)
+    steps_add_up(partial(rows, con))
     for found in spans(con).values():
         times = [(ts, ts + dur) for _, ts, dur in found if dur]
         assert not runs_ahead(times)
@@ -269,7 +194,7 @@ OVERLAPPING = {
 @pytest.mark.parametrize("run", databases.cases(list(OVERLAPPING)))
 def test_steps_of_a_real_run_add_up(run: str) -> None:
     trace = databases.trace(run)
-    adds_up(_Opened(trace))
+    steps_add_up(of_run(trace))
     (found,) = trace.sql("""
         SELECT COUNT(*) FILTER (step.gpu_ts > first.ts) AS cut, COUNT(*) AS steps
         FROM step INNER JOIN (SELECT step_id, MIN(ts) AS ts FROM kernel GROUP BY step_id) AS first
@@ -280,22 +205,8 @@ def test_steps_of_a_real_run_add_up(run: str) -> None:
     assert steps in (None, found["steps"])
 
 
-class _Opened(Tables):
-    """A database that is opened."""
-
-    def __init__(self, trace: traceql.Run) -> None:
-        self.trace = trace
-
-    def execute(self, sql: str, parameters: object = None) -> Any:
-        return _Rows(self.trace, sql)
-
-
-class _Rows(NamedTuple):
-    trace: traceql.Run
-    sql: str
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        return [tuple(row.values()) for row in self.trace.select(self.sql)]
+def of_run(run: traceql.Run) -> Query:
+    return lambda sql: [tuple(row.values()) for row in run.select(sql)]
 
 
 # --- several devices of one rank -----------------------------------------------------------------
@@ -334,7 +245,7 @@ def test_devices_of_a_model_that_is_spread_have_their_own_windows() -> None:
     assert rows(con, "SELECT ns FROM recorded_span") == [(390_000,)]
     assert rows(con, "SELECT DISTINCT cause, dur FROM gap") == [("launch", 10_000)]
     assert spans(con) == {0: [(0, 10, 95)], 1: [(0, 110, 95)], 2: [(0, 210, 95)], 3: [(0, 310, 90)]}
-    adds_up(con)
+    steps_add_up(partial(rows, con))
 
 
 PIPELINE = [
@@ -355,7 +266,7 @@ def test_a_step_has_a_row_for_each_device_of_a_pipeline() -> None:
     assert rows(con, placed.format("kernel")) == [(0, 2), (1, 1), (2, 2), (3, 1)]
     assert rows(con, placed.format("launch")) == [(0, 2), (1, 1), (2, 2), (3, 1)]
     assert breakdown(con) == [(0, 0, 44, 40, 4, 0), (0, 1, 42, 40, 0, 2)]
-    adds_up(con)
+    steps_add_up(partial(rows, con))
 
 
 def test_two_devices_whose_host_runs_ahead() -> None:
@@ -372,7 +283,7 @@ def test_two_devices_whose_host_runs_ahead() -> None:
     # The last step has no kernel on the first device, but is not lost.
     iterations = "SELECT number, LIST(device ORDER BY device) FROM step GROUP BY ALL ORDER BY ALL"
     assert rows(con, iterations) == [(0, [2, 3]), (1, [2, 3]), (2, [2, 3])]
-    adds_up(con)
+    steps_add_up(partial(rows, con))
 
 
 def test_a_launch_without_kernel_is_in_the_step_of_the_first_device() -> None:
@@ -481,4 +392,4 @@ def test_steps_of_a_host_that_runs_ahead(
         assert [round(end, 1) for end in ends] == ends_us
         assert round(phase["median_ns"] / 1e6) == 216
         assert round(whole["idle_ns"] / 1e6) == 793
-    adds_up(_Opened(run))
+    steps_add_up(of_run(run))
