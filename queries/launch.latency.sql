@@ -43,7 +43,7 @@ launched AS (
     SELECT
         launch.rank, launch.name, launch.dur, first_activity.kernels,
         first_activity.ts - launch.ts AS start_ns,
-        COALESCE(first_activity.previous_end_ts <= launch.ts, TRUE) AS was_idle,
+        launch.ts IS NOT NULL AND COALESCE(first_activity.previous_end_ts <= launch.ts, TRUE) AS was_idle,
         host_clock.agrees
     FROM first_activity
     INNER JOIN launch ON first_activity.launch_id = launch.id

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 START_US = 5  # from the beginning of a launch to the start of its kernel, if its stream is free
-ARRIVED_US = 3  # an operation of several ranks takes this long once all have begun it
+ARRIVED_US = 12  # an operation of several ranks takes this long once all have begun it
 COMM_STREAM = 25
 
 
@@ -145,7 +145,7 @@ def gaps(kernels: Sequence[Activity], waits: Sequence[tuple[int, int]]) -> Itera
 
 
 def cause(call_ts: int, ts: int, end_ts: int, waits: Sequence[tuple[int, int]]) -> str:
-    """Why a device did nothing from ts to end_ts, when a kernel began that was called at call_ts."""
+    """Why a device did nothing from ts until the kernel of a call began, at end_ts."""
     if call_ts <= ts:
         return "launch"
     issued = min(call_ts, end_ts)

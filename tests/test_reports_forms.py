@@ -648,6 +648,10 @@ NO_TRACES: dict[str, tuple[bytes, str]] = {
     "old.qdrep": (bytes(range(1, 99)), "nsys export"),
     "stacks.txt": (b"train.py(3): f;linear.py(9): g 120\n", "export_stacks"),
     "tree.hatchet": (b'[{"children": [], "frame": {"name": "x"}, "metrics": {}}]', "Proton"),
+    "numbers.json": (b"[1, 2, 3]", "JSON list of numbers.*export_chrome_trace"),
+    "texts.json": (b'["a", "b"]', "JSON list of texts"),
+    "values.json": (b'[null, {"ph": "X"}]', "JSON list of values"),
+    "objects.json": (b'[{"latency": 1}, {"latency": 2}]', "JSON list of other objects"),
     "p.xplane.pb": (message(field(2, b"/device:GPU:0")), "XPlane"),
 }
 

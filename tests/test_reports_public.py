@@ -25,6 +25,14 @@ def trace(*events: Event, name: str = "trace.json", **about: Any) -> Callable[[P
     return lambda folder: traces.write(folder / name, *events, **(_PROFILER | about))
 
 
+def of_ranks(*names: str) -> Callable[[Path], object]:
+    """Writes a launch and its kernel for each rank, whose metadata has its number."""
+    return lambda folder: [
+        trace(*_PAIR, name=name, distributedInfo={"rank": rank, "world_size": len(names)})(folder)
+        for rank, name in enumerate(names)
+    ]
+
+
 def at_unix_time(*events: Event) -> list[Event]:
     return [e | {"ts": 1_795_000_000_000_000 + e["ts"]} for e in events]
 
@@ -264,15 +272,10 @@ CASES = {
     ),
     "hosts-that-look-like-ranks": Case(
         "facebookresearch/HolisticTraceAnalysis#148",
-        lambda folder: (
-            [
-                trace(
-                    *_PAIR,
-                    name=f"r1t0{n}_{pid}.17181168{pid}.pt.trace.json",
-                    distributedInfo={"rank": rank, "world_size": 3},
-                )(folder)
-                for rank, n, pid in ((0, 1, 49177), (1, 3, 53384), (2, 7, 27283))
-            ]
+        of_ranks(
+            "r1t01_49177.1718116849177.pt.trace.json",
+            "r1t03_53384.1718116853384.pt.trace.json",
+            "r1t07_27283.1718116827283.pt.trace.json",
         ),
         gpu=(3, 30_000),
         answers={
@@ -282,16 +285,7 @@ CASES = {
     ),
     "all-files-named-r0": Case(
         "meta-pytorch/torchtune#2504",
-        lambda folder: (
-            [
-                trace(
-                    *_PAIR,
-                    name=f"r0-2025-3-14.17419887812{9 - rank}.pt.trace.json.gz",
-                    distributedInfo={"rank": rank, "world_size": 2},
-                )(folder)
-                for rank in (0, 1)
-            ]
-        ),
+        of_ranks(*(f"r0-2025-3-14.17419887812{9 - rank}.pt.trace.json.gz" for rank in (0, 1))),
         gpu=(2, 20_000),
         answers={_RANKS: [(0, 2), (1, 2)]},
     ),

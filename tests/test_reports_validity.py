@@ -274,6 +274,24 @@ def test_events_of_the_host_at_zero_are_counted(tmp_path: Path) -> None:
     assert rows(run, "SELECT base_time_ns FROM trace") == [(UNIX * US,)]
 
 
+@pytest.mark.parametrize("ts", [0, UNIX + 92 * YEAR])
+def test_what_calls_without_a_time_held_up_is_unknown(ts: float, tmp_path: Path) -> None:
+    """The host issues each kernel 5 us before it starts; of three, it is unknown when."""
+    events = recorded(30, start=UNIX)
+    for number in (10, 11, 20):
+        events[number]["ts"] = ts
+    run = loaded(tmp_path, events)
+    assert [(name, of[0]) for name, of in failed(run).items()] == [
+        ("events with impossible times", 3)
+    ]
+    assert idle(run) == {"host": 26 * 10 * US, "unknown": 3 * 10 * US}
+    assert rows(run, "SELECT COUNT(*), COUNT(ts) FROM launch WHERE correlation > 0") == [(30, 27)]
+    assert rows(run, "SELECT MAX(queued) FROM launch_queue") == [(1,)]
+    (latency,) = run.query("launch.latency").rows()
+    assert (latency["launches"], latency["idle_launches"]) == (30, 27)
+    assert latency["start_p99_ns"] == 5 * US
+
+
 def test_two_parts_hours_apart_are_possible(tmp_path: Path) -> None:
     later = recorded(30, start=6 * 3_600 * 10**6)
     for event in later:

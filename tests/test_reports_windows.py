@@ -310,6 +310,18 @@ def test_one_device_has_no_number_in_answers() -> None:
     assert rows(con, "SELECT DISTINCT device FROM step") == [(5,)]
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_kernels_alone_are_one_step(devices: int) -> None:
+    """Without launches and annotations, the whole trace is a step, as long as its kernels."""
+    con = database(*(kernel(ts=20 * n, dur=10, device=n % devices) for n in range(30)))
+    last = {device: max(n for n in range(30) if n % devices == device) for device in range(devices)}
+    assert spans(con) == {
+        device: [(0, 20 * device, 20 * (n - device) + 10)] for device, n in last.items()
+    }
+    assert rows(con, "SELECT COUNT(step_id) FROM kernel") == [(30,)]
+    steps_add_up(partial(rows, con))
+
+
 NAME = "NVIDIA H100 80GB HBM3"
 
 

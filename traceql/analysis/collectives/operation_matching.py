@@ -28,6 +28,8 @@ _MOST_SHIFTS = 400  # shifts that are tried: those that mean the smallest clock 
 _LEAST_LIKENESS = 0.5
 # A shift is good if at least this share of the operations ends together, compared with the best.
 _LEAST_SCORE = 0.5
+# ... and, of its own ones, at least this many times the share that shifts with more of them have.
+_LEAST_SHARE = 0.95
 # Shifts mean about the same clock difference if it is at most this many times the smallest one.
 _ABOUT_THE_SAME = 1.1
 
@@ -114,10 +116,11 @@ def alike(
 
     The units of one rank are shifted against those of the other, because one recording may begin
     earlier. For each shift, the operations that end together are counted, apart from a constant
-    clock difference. A steady rhythm fits at many shifts, so that of all good ones, the one that
-    means the smallest clock difference counts. Where one rank sends, several operations may follow
-    each other so quickly that some shifts mean about the same difference; of these, the one counts
-    with which the fewest are received before they are sent.
+    clock difference. A shift with which both fewer operations and a smaller share of them end
+    together than with another one is wrong. A steady rhythm fits at many shifts, so that of all
+    good ones, the one that means the smallest clock difference counts. Where one rank sends,
+    several operations may follow each other so quickly that some shifts mean about the same
+    difference; of these, the one counts with which the fewest are received before they are sent.
     """
     tried = [
         pairs
@@ -127,7 +130,15 @@ def alike(
     ends = [(reference.end_ts[mine], other.end_ts[theirs]) for mine, theirs in tried]
     scores = [ending_together(mine, theirs) for mine, theirs in ends]
     apart = [float(np.median(np.abs(theirs - mine))) for mine, theirs in ends]
-    good = [n for n, score in enumerate(scores) if score >= _LEAST_SCORE * max(scores)]
+    shares = [score / max(1, len(mine)) for score, (mine, _) in zip(scores, ends, strict=True)]
+    good = [
+        n
+        for n, score in enumerate(scores)
+        if score >= _LEAST_SCORE * max(scores)
+        and shares[n]
+        >= _LEAST_SHARE
+        * max((shares[m] for m, other in enumerate(scores) if other > score), default=0)
+    ]
     if not good:
         return None
     near = [n for n in good if apart[n] <= _ABOUT_THE_SAME * min(apart[m] for m in good)]

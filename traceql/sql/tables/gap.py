@@ -7,7 +7,7 @@
 # @column device              BIGINT   Number of the device on its machine.
 # @column ts                  BIGINT   Start, ns since the run's first event.
 # @column dur                 BIGINT   Duration, ns.
-# @column cause               VARCHAR  Why the device was idle. not recorded: perhaps it was busy: between the launches of the kernels around the gap, a kernel was launched whose record is missing or has an impossible time. sync: the launching thread, or the one that requested the launch, was blocked in a synchronizing call for at least half of the time from the start of the gap to the launch call of the next kernel. host: that launch call began after the start of the gap. dependency: the next kernel had been launched, but waited for an event of another stream: its host had requested that, or its stream spent at least half of the gap on it. launch: it had been launched, but had not started yet. unknown: its launch call is not in the trace, there is no next kernel, or the clocks of host and GPU do not agree (ledger).
+# @column cause               VARCHAR  Why the device was idle. not recorded: perhaps it was busy: between the launches of the kernels around the gap, a kernel was launched whose record is missing or has an impossible time. sync: the launching thread, or the one that requested the launch, was blocked in a synchronizing call for at least half of the time from the start of the gap to the launch call of the next kernel. host: that launch call began after the start of the gap. dependency: the next kernel had been launched, but waited for an event of another stream: its host had requested that, or its stream spent at least half of the gap on it. launch: it had been launched, but had not started yet. unknown: its launch call is not in the trace or has an impossible time, there is no next kernel, or the clocks of host and GPU do not agree (ledger).
 # @column step_id             BIGINT   Step in whose GPU time it lies (step.gpu_ts and gpu_dur); between steps, the step of the kernel that ended the gap, or else of the kernel before it. NULL if the steps of both kernels are unknown.
 # @column previous_kernel_id  BIGINT   Kernel that ended when the gap began (kernel.id); NULL at the start of the GPU span.
 # @column next_kernel_id      BIGINT   Kernel that ended the gap (kernel.id); NULL at the end of the GPU span.
@@ -61,7 +61,7 @@ _KERNELS = """
         AND kernel.ts + GREATEST(kernel.dur, 0) >= $begin
 """
 _CALLS = """
-    SELECT launch.id, launch.ts, COALESCE(launch.tid, $never) AS tid, COALESCE(slice.track_id, $never) AS track_id
+    SELECT launch.id, COALESCE(launch.ts, $never) AS ts, COALESCE(launch.tid, $never) AS tid, COALESCE(slice.track_id, $never) AS track_id
     FROM launch
     INNER JOIN slice ON launch.id = slice.id
     WHERE launch.id >= $first AND launch.id <= $last
@@ -73,7 +73,7 @@ _BLOCKING_CALLS = """
     SELECT rank, tid AS place, ts, GREATEST(dur, 0) AS dur
     FROM launch
     WHERE
-        tid IS NOT NULL
+        tid IS NOT NULL AND ts IS NOT NULL
         AND regexp_matches(name, '(Device|Stream|Event|Ctx)Synchronize|aclrtSynchronize(Device|Stream|Event)|^(cuda|hip)Memcpy(WithStream)?$|aclrtMemcpy$')
     QUALIFY COALESCE(ts >= MAX(ts + dur) OVER (
         PARTITION BY rank, tid ORDER BY ts, dur DESC, id
@@ -84,7 +84,7 @@ _BLOCKING_CALLS = """
 _EVENT_WAITS = """
     SELECT rank, tid AS place, ts
     FROM launch
-    WHERE tid IS NOT NULL AND name LIKE '%StreamWaitEvent%'
+    WHERE tid IS NOT NULL AND ts IS NOT NULL AND name LIKE '%StreamWaitEvent%'
     ORDER BY rank, place, ts
 """
 # Waits that the profiler itself put there, to capture memory values, have no type of task.

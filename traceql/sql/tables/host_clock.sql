@@ -42,6 +42,7 @@ launched AS MATERIALIZED (
         launch.name IN ('cudaMemcpy', 'hipMemcpy', 'hipMemcpyWithStream') AS is_blocking
     FROM called
     INNER JOIN launch ON called.launch_id = launch.id
+    WHERE launch.ts IS NOT NULL
 ),
 started AS (
     SELECT

@@ -5,19 +5,26 @@
 -- the step is that on the device of what the call started, or else on the first device.
 -- @schema main
 -- @scope  rank
--- @needs  activity, event_kind, iteration, slice
+-- @needs  activity, event_kind, iteration, recording_span, slice
 -- @column id           BIGINT   Id of the call; the same number as slice.id.
 -- @column rank         BIGINT   Rank that made the call.
--- @column ts           BIGINT   Start of the call on the host, ns since the run's first event.
+-- @column ts           BIGINT   Start of the call on the host, ns since the run's first event; NULL if the file has a time that cannot be, such as 0 or another year (slice.ts has it).
 -- @column dur          BIGINT   Duration of the call on the host, ns.
 -- @column name         VARCHAR  Name of the call, such as cudaLaunchKernel.
 -- @column tid          BIGINT   Id of the thread that made the call.
 -- @column correlation  BIGINT   Number that the call shares with the GPU activities that it started.
--- @column step_id      BIGINT   Step in which the call was made (step.step_id); NULL before the first step.
+-- @column step_id      BIGINT   Step in which the call was made (step.step_id); NULL before the first step, or if its time is unknown.
 WITH call AS (
-    SELECT slice.id, slice.rank, slice.ts, slice.dur, slice.name, slice.tid, slice.correlation
+    SELECT
+        slice.id, slice.rank,
+        CASE
+            WHEN span.rank IS NULL OR (slice.ts >= span.first_ts AND slice.ts + slice.dur <= span.last_ts) THEN slice.ts
+        END AS ts,
+        slice.dur, slice.name, slice.tid, slice.correlation
     FROM slice
     INNER JOIN event_kind USING (rank, cat)
+    -- Without these bounds, all times are possible.
+    LEFT JOIN (FROM recording_span WHERE earliest_ts IS NOT NULL) AS span ON slice.rank = span.rank
     WHERE event_kind.kind = 'launch'
 ),
 first_step AS (SELECT rank, ts, number, step_id FROM iteration WHERE is_first),

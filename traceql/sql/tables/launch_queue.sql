@@ -13,11 +13,12 @@ WITH change AS (
         SELECT launch.rank, launch.ts, called.kernels AS delta
         FROM (SELECT launch_id, COUNT(*) AS kernels FROM kernel WHERE ts IS NOT NULL GROUP BY launch_id) AS called
         INNER JOIN launch ON called.launch_id = launch.id
+        WHERE launch.ts IS NOT NULL
         UNION ALL
         SELECT kernel.rank, GREATEST(kernel.ts, launch.ts), -1
         FROM kernel
         INNER JOIN launch ON kernel.launch_id = launch.id
-        WHERE kernel.ts IS NOT NULL
+        WHERE kernel.ts IS NOT NULL AND launch.ts IS NOT NULL
     )
     WHERE rank IN (SELECT rank FROM host_clock WHERE agrees)
     GROUP BY rank, ts

@@ -71,7 +71,7 @@ GROUP BY rank, reason
 UNION ALL
 SELECT
     50, rank, 'events with impossible times', events, NULL, FALSE,
-    'events of the host whose times cannot be, such as 0 or another year'
+    'events of the host whose times cannot be, such as 0 or another year. What calls among them launched has no step, and why the GPU was idle before it is unknown (gap.cause)'
 FROM odd_time
 UNION ALL
 SELECT

@@ -18,6 +18,7 @@ from traceql.readers.contract import unpacked_bytes
 from traceql.readers.formats.kineto.other_files import (
     kind_of_bytes,
     kind_of_list,
+    kind_of_nameless,
     kind_of_object,
 )
 from traceql.readers.formats.kineto.scanner import Scanned, Scanner, new_scanner
@@ -228,8 +229,12 @@ class KinetoJson:
         """Parses the last events of the array form, which need not be closed."""
         try:
             found = parsed(text, _EVENTS.decode, self.repairs)
-            if found and not any(event.ph for event in found) and (kind := kind_of_list(text)):
-                raise NotATrace(kind)
+            if not any(event.ph for event in found):
+                kind = kind_of_list(text)
+                if not kind and not any(event.name for event in found):
+                    kind = kind_of_nameless(text)
+                if kind:
+                    raise NotATrace(kind)
             return found
         except msgspec.ValidationError:
             if kind := kind_of_list(text):

@@ -14,6 +14,7 @@ _EXECUTION = (
 _WEIGHTS = "weights of a model, not a trace; load what the profiler wrote"
 _PROTON_TREE = "totals of Triton's Proton, not a trace; record one with proton.start(data='trace')"
 _NUMBERS = re.compile(rb"\s*\[\s*\[\s*(?:-?[\d.]+\s*[,\]]|\])")  # of lists of numbers
+_VALUES = re.compile(rb"\s*\[\s*(?:([-\d])|(\")|([\[tfn]))")
 _STACKS = re.compile(rb"(?:[^\n;]+;)+[^\n;]* \d+\r?\n")
 
 _BINARY: list[tuple[Callable[[bytes], bool], str]] = [
@@ -77,7 +78,20 @@ def kind_of_list(text: bytes) -> str | None:
     """What a JSON list of other things than events is; None if it is unknown."""
     if _NUMBERS.match(text):
         return _MEMORY_TIMELINE
-    return _PROTON_TREE if b'"frame"' in text and b'"metrics"' in text else None
+    if b'"frame"' in text and b'"metrics"' in text:
+        return _PROTON_TREE
+    if found := _VALUES.match(text):
+        return _list_of(("numbers", "texts", "values")[(found.lastindex or 1) - 1])
+    return None
+
+
+def kind_of_nameless(text: bytes) -> str | None:
+    """What a JSON list is whose objects have no name and no phase; None if they are empty."""
+    return _list_of("other objects") if b'"' in text else None
+
+
+def _list_of(what: str) -> str:
+    return f"a JSON list of {what}, not a trace, which is a list of events; {_EXPORT}"
 
 
 def _is_pickle(head: bytes) -> bool:
