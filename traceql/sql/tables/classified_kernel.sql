@@ -45,13 +45,21 @@ gpu_slice AS (
 ),
 -- The step in which activities without a launch call began, where steps are known from the GPU.
 begun AS (
-    SELECT gpu_slice.id, iteration.step_id
+    SELECT begun.id, iteration.step_id
     FROM (
-        FROM gpu_slice
-        WHERE rank IN (SELECT rank FROM iteration WHERE gpu_ts IS NOT NULL)
-    ) AS gpu_slice
+        SELECT slice.id, slice.rank, slice.ts
+        FROM activity
+        INNER JOIN slice USING (id)
+        WHERE slice.rank IN (SELECT rank FROM iteration WHERE gpu_ts IS NOT NULL)
+    ) AS begun
     ASOF INNER JOIN (FROM iteration WHERE is_first) AS iteration
-        ON gpu_slice.rank = iteration.rank AND gpu_slice.ts >= iteration.gpu_ts
+        ON begun.rank = iteration.rank AND begun.ts >= iteration.gpu_ts
+),
+-- The same iteration on each device of its rank.
+device_step AS (
+    SELECT known.step_id AS known_id, own.device, own.step_id
+    FROM iteration AS known
+    INNER JOIN iteration AS own USING (rank, number)
 ),
 -- Tasks of a captured graph of an Ascend device (ACL graph) have no launch call of their own. Each
 -- replay runs every task of the graph once, so the n-th time of a task is in the n-th replay, and replays
@@ -129,7 +137,7 @@ SELECT
     gpu_slice.name, gpu_slice.kind,
     CASE gpu_slice.kind WHEN 'kernel' THEN kernel_class.category ELSE gpu_slice.kind END AS category,
     COALESCE(kernel_class.symbol, whole_kind.letter) AS symbol,
-    own_step.step_id,
+    device_step.step_id,
     launch.id AS launch_id,
     replayed_task.id IS NOT NULL OR COALESCE(launch.name LIKE '%GraphLaunch%', FALSE) AS in_graph,
     gpu_slice.bytes, gpu_slice.grid, gpu_slice.block
@@ -142,10 +150,7 @@ LEFT JOIN launch_origin ON gpu_slice.id = launch_origin.id
 LEFT JOIN begun ON gpu_slice.id = begun.id
 LEFT JOIN replayed_task ON gpu_slice.id = replayed_task.id
 LEFT JOIN launch ON COALESCE(replayed_task.launch_id, launching_call.id) = launch.id
-LEFT JOIN iteration AS known_step
+LEFT JOIN device_step
     ON CASE WHEN launch.id IS NULL THEN COALESCE(launch_origin.step_id, begun.step_id) ELSE launch.step_id END
-    = known_step.step_id
-LEFT JOIN iteration AS own_step
-    ON known_step.rank = own_step.rank
-    AND known_step.number = own_step.number
-    AND gpu_slice.device = own_step.device
+    = device_step.known_id
+    AND gpu_slice.device = device_step.device

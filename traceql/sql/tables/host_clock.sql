@@ -25,36 +25,46 @@ WITH tolerated AS (
     SELECT rank, CASE dialect WHEN 'ascend' THEN 50000 ELSE 2000 END AS ns FROM trace
 ),
 called AS (
-    SELECT
-        launch_id,
-        MIN(ts) AS start_ts,
-        MAX(ts + dur) AS end_ts,
-        BOOL_OR(kind = 'memcpy' AND name LIKE '%DtoH%') AS copies_to_host
+    SELECT launch_id, COUNT(*) AS kernels, MIN(ts) AS start_ts, MAX(ts + dur) AS end_ts
     FROM classified_kernel
-    WHERE ts IS NOT NULL
+    WHERE ts IS NOT NULL AND launch_id IS NOT NULL
     GROUP BY launch_id
+),
+to_host AS (
+    SELECT launch_id
+    FROM classified_kernel
+    -- With the kind twice, DuckDB reads the names of copies alone.
+    WHERE kind = 'memcpy' AND CASE kind WHEN 'memcpy' THEN name LIKE '%DtoH%' END AND ts IS NOT NULL AND launch_id IS NOT NULL
 ),
 launched AS MATERIALIZED (
     SELECT
-        launch.rank, launch.id, launch.ts, launch.tid, called.start_ts, called.end_ts, called.copies_to_host,
+        launch.rank, launch.id, launch.ts, launch.tid, called.kernels, called.start_ts, called.end_ts,
         launch.ts + launch.dur AS return_ts,
+        launch.id IN (FROM to_host) AS copies_to_host,
         launch.name LIKE '%Memcpy%' AS is_copy,
-        launch.name IN ('cudaMemcpy', 'hipMemcpy', 'hipMemcpyWithStream') AS is_blocking
+        launch.name IN ('cudaMemcpy', 'hipMemcpy', 'hipMemcpyWithStream') AS is_blocking,
+        launch.ts - tolerated.ns AS tolerated_ts
     FROM called
     INNER JOIN launch ON called.launch_id = launch.id
+    INNER JOIN tolerated ON launch.rank = tolerated.rank
     WHERE launch.ts IS NOT NULL
+),
+early_kernel AS (  -- of the few launches with any
+    SELECT launched.rank, COUNT(*) AS kernels
+    FROM (FROM launched WHERE start_ts < tolerated_ts) AS launched
+    INNER JOIN classified_kernel AS kernel ON launched.id = kernel.launch_id
+    WHERE kernel.ts < launched.tolerated_ts
+    GROUP BY launched.rank
 ),
 started AS (
     SELECT
-        kernel.rank,
-        COUNT(*) AS kernels,
-        COUNT(*) FILTER (kernel.ts < launched.ts - tolerated.ns) AS early,
-        COALESCE(MAX(launched.ts - kernel.ts) FILTER (kernel.ts < launched.ts - tolerated.ns), 0) AS early_ns
-    FROM classified_kernel AS kernel
-    INNER JOIN launched ON kernel.launch_id = launched.id
-    INNER JOIN tolerated ON kernel.rank = tolerated.rank
-    WHERE kernel.ts IS NOT NULL
-    GROUP BY kernel.rank
+        launched.rank,
+        CAST(SUM(launched.kernels) AS BIGINT) AS kernels,
+        COALESCE(ANY_VALUE(early_kernel.kernels), 0) AS early,
+        COALESCE(MAX(launched.ts - launched.start_ts) FILTER (launched.start_ts < launched.tolerated_ts), 0) AS early_ns
+    FROM launched
+    LEFT JOIN early_kernel USING (rank)
+    GROUP BY launched.rank
 ),
 part AS (
     SELECT

@@ -19,20 +19,21 @@ WITH called AS (
     -- A call of the runtime and the call of the driver inside it may have the same correlation.
     GROUP BY rank, correlation, CASE WHEN COALESCE(correlation, 0) = 0 THEN id END
 ),
-rank_activity AS (
-    SELECT
-        rank,
-        BOOL_OR(launch_id IS NOT NULL) AS has_launches,
-        BOOL_OR(kind = 'memcpy') AS has_copies
-    FROM classified_kernel
-    GROUP BY rank
-),
 recorded AS MATERIALIZED (SELECT DISTINCT launch_id AS id FROM classified_kernel WHERE launch_id IS NOT NULL),
-unmatched AS MATERIALIZED (  -- so that only their arguments are read
+unmatched AS MATERIALIZED (
     SELECT called.*
     FROM called
     ANTI JOIN recorded ON called.id = recorded.id
     WHERE called.is_kernel OR called.is_copy
+),
+rank_activity AS (
+    SELECT
+        rank,
+        COUNT(launch_id) > 0 AS has_launches,
+        COUNT(*) FILTER (kind = 'memcpy') > 0 AS has_copies
+    FROM classified_kernel
+    WHERE rank IN (SELECT rank FROM unmatched)
+    GROUP BY rank
 )
 SELECT
     called.id, called.rank, slice.pid, slice.tid, slice.ts,
@@ -50,5 +51,8 @@ WHERE
         WHEN trace.dialect = 'pytorch' THEN slice.external_id > 0
         ELSE rank_activity.has_copies
     END
-    -- What a call of the runtime or driver returned, where it failed.
-    AND COALESCE(CAST(json_extract_string(slice.args, '$.returnValue') AS BIGINT), 0) = 0
+    -- What a call of the runtime or driver returned, where it failed. As this reads both tables, DuckDB joins them first.
+    AND CASE
+        WHEN called.is_kernel OR called.is_copy
+            THEN COALESCE(CAST(json_extract_string(slice.args, '$.returnValue') AS BIGINT), 0) = 0
+    END

@@ -31,7 +31,10 @@ launched AS MATERIALIZED (
 )
 SELECT slice.id
 FROM slice
-INNER JOIN recording_span AS span ON slice.rank = span.rank
+INNER JOIN (
+    FROM recording_span
+    WHERE earliest_ts IS NOT NULL OR latest_ts IS NOT NULL OR first_ts <= zero_ts  -- else all times are possible
+) AS span ON slice.rank = span.rank
 SEMI JOIN activity ON slice.id = activity.id
 WHERE NOT is_possible_time(slice.ts, slice.dur, span.earliest_ts, span.latest_ts, span.zero_ts)
 UNION
