@@ -2,7 +2,7 @@
 -- @schema main
 -- @scope  run
 -- @needs  clock, collective, counter, device_state, file_count, gap, instant, kernel, load_check, lost_record_check, model_config
--- @needs  rank_model, side_file_check, slice, step, text_for_dialect, trace
+-- @needs  profile_file_check, rank_model, run_size_check, side_file_check, slice, step, text_for_dialect, trace
 -- @column rank        BIGINT   Rank that the check is about.
 -- @column check_name  VARCHAR  Name of the check.
 -- @column value       BIGINT   What is in the database, or what was found.
@@ -281,6 +281,10 @@ entry AS (
     SELECT place, rank, check_name, value, total, ok, note FROM lost_record_check
     UNION ALL
     SELECT place, rank, check_name, value, total, ok, note FROM side_file_check
+    UNION ALL
+    SELECT place, rank, check_name, value, total, ok, note FROM run_size_check
+    UNION ALL
+    SELECT place, rank, check_name, value, total, ok, note FROM profile_file_check
 )
 SELECT
     entry.rank, entry.check_name, entry.value, entry.total, entry.ok,
