@@ -24,7 +24,7 @@
 -- @title  GPU time by operator and shapes
 WITH operator AS MATERIALIZED (
     SELECT
-        slice.id, slice.rank, slice.tid, slice.ts, slice.dur, slice.external_id, slice.depth, slice.name,
+        slice.id, slice.dur, slice.name,
         NULLIF(CAST(json_extract(slice.args, '$."Input Dims"') AS VARCHAR), 'null') AS shapes,
         NULLIF(CAST(json_extract(slice.args, '$."Input type"') AS VARCHAR), 'null') AS types
     FROM slice
@@ -35,15 +35,14 @@ WITH operator AS MATERIALIZED (
 ),
 launched AS MATERIALIZED (
     SELECT
-        kernel.rank, launch.tid, launch.ts, node.operator, node.shapes, node.types,
+        kernel.rank, node.operator, node.shapes, node.types,
         COALESCE(slice.external_id, on_host.external_id) AS external_id,
         '(' || COALESCE(on_host.name, 'launch not recorded') || ')' AS call,
         COUNT(*) AS kernels,
         CAST(SUM(kernel.dur) AS BIGINT) AS dur
     FROM kernel
     INNER JOIN slice USING (id)
-    LEFT JOIN launch ON kernel.launch_id = launch.id
-    LEFT JOIN slice AS on_host ON launch.id = on_host.id
+    LEFT JOIN slice AS on_host ON kernel.launch_id = on_host.id
     LEFT JOIN activity ON kernel.id = activity.id AND kernel.in_graph
     LEFT JOIN graph_node AS node ON kernel.rank = node.rank AND activity.graph_node_id = node.graph_node_id
     WHERE $rank::BIGINT IS NULL OR kernel.rank = $rank::BIGINT
@@ -69,37 +68,16 @@ own AS (
     LEFT JOIN op_of_id ON launched.rank = op_of_id.rank AND launched.external_id = op_of_id.external_id AND launched.operator IS NULL
     GROUP BY ALL
 ),
--- GPU time launched on each thread up to each launch call.
-running AS (
-    SELECT
-        rank, tid, ts,
-        CAST(SUM(SUM(dur)) OVER (PARTITION BY rank, tid ORDER BY ts) AS BIGINT) AS gpu_ns
-    FROM launched
-    WHERE tid IS NOT NULL
-    GROUP BY rank, tid, ts
-),
-during AS (
-    SELECT launching.id, launching.gpu_ns - COALESCE(at_start.gpu_ns, 0) AS gpu_ns
-    FROM (
-        SELECT operator.id, operator.rank, operator.tid, operator.ts, at_end.gpu_ns
-        FROM operator
-        ASOF INNER JOIN running AS at_end
-            ON operator.rank = at_end.rank AND operator.tid = at_end.tid AND operator.ts + operator.dur > at_end.ts
-        WHERE at_end.ts >= operator.ts
-    ) AS launching
-    ASOF LEFT JOIN running AS at_start
-        ON launching.rank = at_start.rank AND launching.tid = at_start.tid AND launching.ts > at_start.ts
-),
 by_operator AS (
     SELECT id, SUM(kernels) AS kernels, SUM(gpu_ns) AS gpu_ns FROM own WHERE id IS NOT NULL GROUP BY id
 ),
 row_of AS (
     SELECT
         operator.name, operator.shapes, operator.types,
-        1 AS calls, by_operator.kernels, by_operator.gpu_ns, during.gpu_ns AS total_gpu_ns, operator.dur AS host_ns
+        1 AS calls, by_operator.kernels, by_operator.gpu_ns, operator_gpu_time.total_gpu_ns, operator.dur AS host_ns
     FROM operator
     LEFT JOIN by_operator USING (id)
-    LEFT JOIN during USING (id)
+    LEFT JOIN operator_gpu_time USING (id)
     UNION ALL
     SELECT name, shapes, types, 0, kernels, gpu_ns, gpu_ns, 0 FROM own WHERE id IS NULL AND name LIKE $pattern::VARCHAR
 )

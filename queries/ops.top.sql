@@ -34,10 +34,8 @@ op_name AS MATERIALIZED (
 ),
 op AS MATERIALIZED (
     SELECT
-        operator.rank, operator.tid, operator.ts,
-        GREATEST(operator.dur, 0) AS dur,  -- files may have negative durations
-        operator.external_id,
-        op_name.name_id
+        operator.id, operator.rank, operator.external_id, op_name.name_id,
+        GREATEST(operator.dur, 0) AS dur  -- files may have negative durations
     FROM operator
     INNER JOIN op_name ON operator.name IS NOT DISTINCT FROM op_name.name
 ),
@@ -56,13 +54,12 @@ by_launch AS (
 ),
 launched AS (
     SELECT
-        by_launch.rank, launch.tid, launch.ts,
+        by_launch.rank,
         on_host.name AS call,
         by_launch.kernels, by_launch.dur, by_launch.wait_ns, by_launch.work_ns,
         COALESCE(by_launch.external_id, on_host.external_id) AS external_id
     FROM by_launch
-    LEFT JOIN launch ON by_launch.launch_id = launch.id
-    LEFT JOIN slice AS on_host ON launch.id = on_host.id
+    LEFT JOIN slice AS on_host ON by_launch.launch_id = on_host.id
 ),
 op_of_id AS (
     SELECT rank, external_id, MIN(name_id) AS name_id
@@ -82,29 +79,11 @@ own AS (
     LEFT JOIN op_name ON op_of_id.name_id = op_name.name_id
     GROUP BY ALL
 ),
--- GPU time launched on each thread up to each launch call.
-running AS (
-    SELECT
-        rank, tid, ts,
-        CAST(SUM(SUM(dur)) OVER (PARTITION BY rank, tid ORDER BY ts) AS BIGINT) AS gpu_ns
-    FROM launched
-    WHERE tid IS NOT NULL
-    GROUP BY rank, tid, ts
-),
--- Calls with a launch in them: the last launch before their end is not before their start.
-launching AS (
-    SELECT op.name_id, op.rank, op.tid, op.ts, at_end.gpu_ns
-    FROM op
-    ASOF INNER JOIN running AS at_end
-        ON op.rank = at_end.rank AND op.tid = at_end.tid AND op.ts + op.dur > at_end.ts
-    WHERE at_end.ts >= op.ts
-),
 during AS (
-    SELECT launching.name_id, SUM(launching.gpu_ns - COALESCE(at_start.gpu_ns, 0)) AS total_gpu_ns
-    FROM launching
-    ASOF LEFT JOIN running AS at_start
-        ON launching.rank = at_start.rank AND launching.tid = at_start.tid AND launching.ts > at_start.ts
-    GROUP BY launching.name_id
+    SELECT op.name_id, SUM(operator_gpu_time.total_gpu_ns) AS total_gpu_ns
+    FROM op
+    INNER JOIN operator_gpu_time USING (id)
+    GROUP BY op.name_id
 ),
 called AS (
     SELECT name_id, COUNT(*) AS calls, SUM(dur) AS host_ns FROM op GROUP BY name_id

@@ -11,27 +11,20 @@ from collections.abc import Sequence
 import duckdb
 import pyarrow as pa
 
-from traceql.database.loading.graph_captures import LAUNCH, GraphCapture
+from traceql.database.loading.graph_captures import GraphCapture
 from traceql.readers.dialects.registry import kind_of
 
-_EVENTS = ["index", "cat", "name", "ts", "tid", "parent", "args"]
+_EVENTS = ["index", "cat", "name", "ts", "parent", "args"]
 _KIND = "CASE WHEN name LIKE '%Memset%' THEN 'set' WHEN name LIKE '%Memcpy%' THEN 'copy' END"
 _CAPTURED = f"""
     CREATE OR REPLACE TEMP TABLE captured AS
-    WITH RECURSIVE border AS (
-        SELECT index, tid, ts, name LIKE '%BeginCapture%' AS begins
-        FROM incoming
-        WHERE regexp_matches(name, 'Stream(Begin|End)Capture')
-    ),
-    call AS (
+    WITH RECURSIVE call AS (
         SELECT
-            event.index, event.parent, event.name,
-            border.index AS capture,
-            ROW_NUMBER() OVER (PARTITION BY border.index ORDER BY event.ts, event.index) AS place,
-            COUNT(*) OVER (PARTITION BY border.index) AS nodes
-        FROM (FROM incoming WHERE regexp_matches(name, $launch)) AS event
-        ASOF INNER JOIN border ON event.tid = border.tid AND event.ts >= border.ts
-        WHERE border.begins
+            index, event.parent, event.name, capture,
+            ROW_NUMBER() OVER (PARTITION BY capture ORDER BY event.ts, index) AS place,
+            COUNT(*) OVER (PARTITION BY capture) AS nodes
+        FROM captured_call
+        INNER JOIN incoming AS event USING (index)
     ),
     around AS (
         SELECT index AS call, parent AS index, 1 AS level FROM call WHERE parent IS NOT NULL
@@ -179,7 +172,9 @@ def add_captured_nodes(con: duckdb.DuckDBPyConnection, captures: Sequence[GraphC
         parts = [part.select(_EVENTS) for _, part in capture.file.parts("slice")]
         incoming = pa.concat_tables(parts)
         con.register("incoming", incoming)
-        con.execute(_CAPTURED, {"launch": LAUNCH, **_categories(incoming, capture.file.dialect)})
+        con.register("captured_call", capture.calls)
+        con.execute(_CAPTURED, _categories(incoming, capture.file.dialect))
+        con.unregister("captured_call")
         con.unregister("incoming")
         rows = f"SELECT {number} AS file, * FROM captured"
         con.execute(

@@ -16,21 +16,27 @@ from traceql.database.loading.reading import FileRead
 from traceql.errors import TraceqlError
 
 _BEGIN = "StreamBeginCapture"
-# An annotation of vLLM (vllm/profiler/graph_capture.py) names the number of tokens and the mode.
-_CAPTURE = """
+# Launch calls on a thread between the begin and the end of a capture.
+_CALLS = """
     WITH border AS (
-        SELECT tid, ts, name LIKE '%BeginCapture%' AS begins
+        SELECT index, tid, ts, name LIKE '%BeginCapture%' AS begins
         FROM events
         WHERE regexp_matches(name, 'Stream(Begin|End)Capture')
     )
-    SELECT
-        COUNT(*) FILTER (border.begins AND regexp_matches(event.name, $launch)) AS captured,
-        COALESCE(BOOL_OR(event.name LIKE '%GraphLaunch%'), FALSE) AS has_replays,
-        COALESCE(BOOL_OR(regexp_matches(event.name, '^capture_\\d+_')), FALSE) AS is_named
+    SELECT event.index, border.index AS capture
     FROM events AS event
-    ASOF LEFT JOIN border ON event.tid = border.tid AND event.ts >= border.ts
+    ASOF INNER JOIN border ON event.tid = border.tid AND event.ts >= border.ts
+    WHERE
+        border.begins
+        AND regexp_matches(event.name, 'Launch(Cooperative)?Kernel|(Memcpy|Memset).*Async')
 """
-LAUNCH = "LaunchKernel|LaunchCooperativeKernel|(Memcpy|Memset).*Async"
+# An annotation of vLLM (vllm/profiler/graph_capture.py) names the number of tokens and the mode.
+_SIGNS = """
+    SELECT
+        COALESCE(BOOL_OR(name LIKE '%GraphLaunch%'), FALSE) AS has_replays,
+        COALESCE(BOOL_OR(regexp_matches(name, '^capture_\\d+_')), FALSE) AS is_named
+    FROM events
+"""
 _FEW = 1 / 2  # of what was captured ran outside of captures, such as preparations
 
 
@@ -39,18 +45,19 @@ class GraphCapture:
     """A recording of graph captures.
 
     Attributes:
-        captured: the number of launch calls in captures.
+        calls: the launch calls in captures, as index of their slice and of the call that begins
+            their capture.
         activities: the number of GPU activities, which ran outside of captures.
     """
 
     file: FileRead
-    captured: int
+    calls: pa.Table
     activities: int
 
     def __str__(self) -> str:
         return (
-            f"{self.file.path} records the capture of CUDA graphs ({self.captured:,} launch calls "
-            f"in captures, {self.activities:,} GPU activities), not a run"
+            f"{self.file.path} records the capture of CUDA graphs ({len(self.calls):,} launch "
+            f"calls in captures, {self.activities:,} GPU activities), not a run"
         )
 
 
@@ -82,16 +89,17 @@ def _capture(file: FileRead) -> GraphCapture | None:
     parts = [part for _, part in file.parts("slice")]
     if not any(_has_captures(part) for part in parts):
         return None
-    events = pa.concat_tables(part.select(["name", "ts", "tid"]) for part in parts)
+    events = pa.concat_tables(part.select(["index", "name", "ts", "tid"]) for part in parts)
     with duckdb.connect() as con:
         con.register("events", events)
-        row = con.execute(_CAPTURE, {"launch": LAUNCH}).fetchall()[0]
-    captured, has_replays, is_named = row
+        calls = con.sql(_CALLS).to_arrow_table()
+        has_replays, is_named = con.execute(_SIGNS).fetchall()[0]
     activities = file.rows("activity")
-    is_capture = activities < captured * _FEW or is_named or file.path.parent.name == CAPTURES
-    if not captured or has_replays or not is_capture:
+    is_few = activities < len(calls) * _FEW
+    is_capture = is_few or is_named or file.path.parent.name == CAPTURES
+    if not len(calls) or has_replays or not is_capture:
         return None
-    return GraphCapture(file, captured, activities)
+    return GraphCapture(file, calls, activities)
 
 
 def _has_captures(part: pa.Table) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -39,7 +40,7 @@ from traceql.database.loading.inputs import write_model_config, write_peaks
 from traceql.database.loading.insertion import add_files, add_profiles, create_tables, read_profiles
 from traceql.database.loading.merged_files import Known, loaded_activities, without_copies
 from traceql.database.loading.reading import FileRead, prefetched_recordings, read_files
-from traceql.database.loading.run_directory import run_directories
+from traceql.database.loading.run_directory import RunDirectory, run_directories
 from traceql.database.loading.run_files import add_runs
 from traceql.database.opening import excerpt_in, opened_database
 from traceql.errors import DatabaseError, TraceqlError
@@ -50,6 +51,9 @@ from traceql.sql.registry import definitions
 from traceql.util.files import atomic_write
 from traceql.util.process import memory_bytes
 from traceql.util.units import SIZE
+
+if TYPE_CHECKING:
+    from traceql.readers.ncu.values import Profile
 
 # Disk that a load needs, in unpacked sizes of its files: sections of events, sorting in DuckDB, and
 # the new database (benchmarks/large_traces.py).
@@ -118,25 +122,21 @@ def load(
         paths: trace files, profiles of Nsight Compute, folders of these, or run directories.
         database: the DuckDB file to create or to add to.
         trace_processor: a native trace_processor_shell to use instead of the bundled one.
-        rules: CSV files with classification rules, which are added to the built-in ones; a rule
-            replaces a built-in one with the same priority.
-        model_config: the model's config.json, to check the recognized layers against; by default
-            the configuration in a run.json beside the traces.
-        peaks: CSV files whose rows replace those of the data sheets, and files of measured ceilings
-            of `traceql experiment peaks`; a peaks.json in a run directory is loaded by default.
+        rules: CSV files with classification rules; one replaces a built-in rule of its priority.
+        model_config: the model's config.json; by default that in a run.json beside the traces.
+        peaks: CSV files of peaks, and files of measured ceilings of `traceql experiment peaks`.
         mix_profilers: whether the files may be of several profilers; otherwise that is an error.
-        reader: how to read JSON traces: perfetto nests all events of a file with the trace
-            processor, stream reads sections in bounded memory, auto streams files of 400 MiB and
-            more (of unpacked JSON). The tables are the same.
-        memory: the approximate memory of a load, in bytes or as text such as "4GB"; the rest goes
-            to disk beside the database. By default half the memory of the machine or container.
+        reader: how to read JSON: perfetto nests all events of a file with the trace processor,
+            stream reads sections in bounded memory, auto streams files of 400 MiB and more. The
+            tables are the same.
+        memory: the approximate memory of a load, in bytes or as text such as "4GB"; by default half
+            the memory of the machine or container.
         jobs: the number of files to read in parallel; None for one per processor.
-        complete: whether to make all tables now, for programs that open the file with DuckDB. By
-            default the less common tables are made when a query first needs them. A complete
-            database stays complete.
+        complete: whether to make all tables now, for programs that open the file with DuckDB. A
+            complete database stays complete.
         prefetched: a folder of files that were read before (see `prefetch`).
         done: called for progress, with what was done (files or database), how many, and of how
-            many; also with engine, before the trace processor is compiled, and with disk, the bytes
+            many; with engine, before the trace processor is compiled; and with disk, the bytes
             that a large load needs and those that are free.
 
     Raises:
@@ -144,120 +144,176 @@ def load(
     """
     if jobs is not None and jobs < 1:
         raise TraceqlError(f"jobs is {jobs}; give a number of processes from 1")
-    budget, mode = memory_bytes(memory), parse_read_mode(reader)
-    given = [paths] if isinstance(paths, str | Path) else paths
-    files = trace_files([Path(p) for p in given])
-    profiles = profile_files([Path(p) for p in given])
-    named = [trace_path(path) for path in map(Path, given) if path.is_file()]
+    given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    options = _Reading(
+        trace_processor=Path(trace_processor) if trace_processor else None,
+        mode=parse_read_mode(reader),
+        memory_bytes=memory_bytes(memory),
+        jobs=jobs,
+        done=done,
+    )
+    files, profiles = trace_files(given), profile_files(given)
+    named = [trace_path(path) for path in given if path.is_file()]
     runs = run_directories(files)
     target = Path(database).absolute()
-    with workspace(target) as folder, ThreadPoolExecutor(1) as pool:
+    with workspace(target) as folder:
         require_disk_space(files, folder.parent, done)
         before = _before(target)
         require_no_log(target)
         counters = read_profiles(profiles, named=named if files else profiles, loaded=before.files)
-        native = Path(trace_processor) if trace_processor else None
-        if files:
-            pool.submit(_announce_compilation, files, mode, native, done)
-        read_into = partial(
-            read_files,
-            named=named,
-            loaded=before.files,
-            trace_processor=native,
-            mode=mode,
-            memory_bytes=budget,
-            jobs=jobs,
-            meanwhile=_prepare,
-        )
-        read, others = read_into(
-            files,
-            folder,
-            prefetched=prefetched_recordings(files, prefetched, before.files) if prefetched else {},
-            done=lambda count: done("files", count, len(files)),
-        )
-        read, captures = without_captures(read)
-        require_a_run(read, captures, has_database=bool(before.files))
-        beside = [file for file in capture_files(files) if file not in files]
-        if beside and have_graph_nodes(read):
-            captures = [*captures, *_read_captures(beside, folder, read_into)]
-            beside = []
-        distinct: dict[tuple[str, int], FileRead] = {}
-        for file in read:
-            if file.folder:
-                distinct.setdefault((file.sha256, file.number), file)
-        new, copies = without_copies([*distinct.values()], partial(_loaded_activities, target))
+        known = prefetched_recordings(files, prefetched, before.files) if prefetched else {}
+        found = _found(files, folder, options, named=named, loaded=before.files, prefetched=known)
+        new, copies = without_copies(found.distinct, partial(_loaded_activities, target))
         if not mix_profilers:
             _require_one_profiler(before, new)
+        additions = _Additions(
+            files=new,
+            runs={file.path: runs[file.path] for file in new if file.path in runs},
+            captures=found.captures,
+            profiles=counters.new,
+            rules=[Path(path) for path in rules],
+            model_config=Path(model_config) if model_config else None,
+            peaks=[Path(path) for path in peaks],
+        )
         notes: list[str] = []
-        is_changed = bool(new or counters.new or rules or model_config or peaks)
-        if is_changed or (complete and not before.is_complete):
+        if additions or (complete and not before.is_complete):
             done("database", 0, 1)
             wanted = every_table() if complete or before.is_complete else LOADED
-            new_runs = {file.path: runs[file.path] for file in new if file.path in runs}
-            is_new = not target.exists()
-
-            def write_sources(con: duckdb.DuckDBPyConnection) -> None:
-                if not (is_changed or is_new):
-                    return
-                drop_derived(con)
-                create_tables(con)
-                if rules or is_new:
-                    write_rules(con, [Path(path) for path in rules])
-                if peaks:
-                    write_peaks(con, [Path(path) for path in peaks])
-                config = Path(model_config) if model_config else None
-                write_model_config(con, config, [file.path for file in new], new_runs)
-                notes.extend(add_files(con, new, new_runs) if new else ())
-                if named_nodes := add_captured_nodes(con, captures):
-                    notes.append(
-                        f"{named_nodes:,} graph nodes named by recordings of their capture"
-                    )
-                add_profiles(con, counters.new)
-                add_runs(con, new_runs)
-
             draft = folder / "new.duckdb"
             with atomic_write(target, draft=draft, may_replace_database=True):
-                _write(target, draft, write_sources, wanted, budget)
+                notes = _write(target, draft, additions, wanted, options.memory_bytes)
                 require_no_log(target)
             done("database", 1, 1)
     paths_of = [*(file.path for file in new), *(profile.path for profile in counters.new)]
     added = list(dict.fromkeys(paths_of))
-    skipped = [file.path for file in read if file.path not in (*added, *copies)]
+    skipped = [file.path for file in found.recordings if file.path not in (*added, *copies)]
+    left_out = [*found.left_out, *map(str, counters.skipped), *copies.values()]
+    return Loaded(Path(database), added, [*skipped, *counters.known], left_out, notes)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How a load reads files; see `load`."""
+
+    trace_processor: Path | None
+    mode: ReadMode
+    memory_bytes: int
+    jobs: int | None
+    done: Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the files of a load contain.
+
+    Attributes:
+        recordings: those of runs.
+        captures: those of graph captures.
+        left_out: a sentence for each file or folder that is not loaded.
+    """
+
+    recordings: Sequence[FileRead]
+    captures: Sequence[GraphCapture]
+    left_out: Sequence[str]
+
+    @property
+    def distinct(self) -> list[FileRead]:
+        """The recordings that were read, each once."""
+        found: dict[tuple[str, int], FileRead] = {}
+        for file in self.recordings:
+            if file.folder:
+                found.setdefault((file.sha256, file.number), file)
+        return [*found.values()]
+
+
+def _found(
+    files: Sequence[Path],
+    folder: Path,
+    options: _Reading,
+    *,
+    named: Sequence[Path],
+    loaded: frozenset[str],
+    prefetched: Mapping[Path, Sequence[FileRead]],
+) -> _Found:
+    """Reads the files into a folder, and the recordings of captures beside them if they help."""
+    read_into = partial(
+        read_files,
+        named=named,
+        loaded=loaded,
+        trace_processor=options.trace_processor,
+        mode=options.mode,
+        memory_bytes=options.memory_bytes,
+        jobs=options.jobs,
+        meanwhile=_prepare,
+    )
+    with ThreadPoolExecutor(1) as pool:
+        if files:
+            pool.submit(_announce_compilation, files, options)
+        read, others = read_into(
+            files,
+            folder,
+            prefetched=prefetched,
+            done=lambda count: options.done("files", count, len(files)),
+        )
+    read, captures = without_captures(read)
+    require_a_run(read, captures, has_database=bool(loaded))
+    beside = [file for file in capture_files(files) if file not in files]
+    if beside and have_graph_nodes(read):
+        (own := folder / "captures").mkdir()
+        of_captures, _ = read_into(beside, own, prefetched={}, done=lambda _count: None)
+        captures = [*captures, *without_captures(of_captures)[1]]
+        beside = []
     left_out = [
         *(f"not a trace: {error}" for error in others),
-        *map(str, [*captures, *counters.skipped]),
+        *map(str, captures),
         *(
             f"{place}: recordings of graph captures; kernels have no graph node ids to name by them"
             for place in dict.fromkeys(file.parent for file in beside)
         ),
-        *copies.values(),
     ]
-    return Loaded(Path(database), added, [*skipped, *counters.known], left_out, notes)
+    return _Found(read, captures, left_out)
 
 
-def _read_captures(
-    files: Sequence[Path],
-    folder: Path,
-    read_into: Callable[..., tuple[Sequence[FileRead], Sequence[object]]],
-) -> Sequence[GraphCapture]:
-    """The recordings of graph captures in these files, read into a folder of their own."""
-    (own := folder / "captures").mkdir()
-    read, _ = read_into(files, own, prefetched={}, done=lambda _count: None)
-    return without_captures(read)[1]
+@dataclass(frozen=True)
+class _Additions:
+    """What a load adds to a database; false if that is nothing."""
+
+    files: Sequence[FileRead]
+    runs: Mapping[Path, RunDirectory]
+    captures: Sequence[GraphCapture]
+    profiles: Sequence["Profile"]
+    rules: Sequence[Path]
+    model_config: Path | None
+    peaks: Sequence[Path]
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.profiles or self.rules or self.model_config or self.peaks)
+
+    def write(self, con: duckdb.DuckDBPyConnection, *, is_new: bool) -> list[str]:
+        """Writes the source tables; returns sentences about how ranks and nodes were found."""
+        drop_derived(con)
+        create_tables(con)
+        if self.rules or is_new:
+            write_rules(con, self.rules)
+        if self.peaks:
+            write_peaks(con, self.peaks)
+        write_model_config(con, self.model_config, [file.path for file in self.files], self.runs)
+        notes = add_files(con, self.files, self.runs) if self.files else []
+        if nodes := add_captured_nodes(con, self.captures):
+            notes.append(f"{nodes:,} graph nodes named by recordings of their capture")
+        add_profiles(con, self.profiles)
+        add_runs(con, self.runs)
+        return notes
 
 
-def _announce_compilation(
-    files: Sequence[Path],
-    mode: ReadMode,
-    trace_processor: Path | None,
-    done: Callable[[str, int, int], None],
-) -> None:
+def _announce_compilation(files: Sequence[Path], options: _Reading) -> None:
     """Calls `done` if a reading process is going to compile the engine."""
     readers = ((file, reader_of(file)) for file in files)
-    if not any(reader.runs_engine and not reader.streams(file, mode) for file, reader in readers):
+    if not any(one.runs_engine and not one.streams(file, options.mode) for file, one in readers):
         return  # without importing the engine
-    if import_module("traceql.readers.trace_processor").will_compile(trace_processor):
-        done("engine", 0, 1)
+    engine = import_module("traceql.readers.trace_processor")
+    if engine.will_compile(options.trace_processor):
+        options.done("engine", 0, 1)
 
 
 def _prepare() -> None:
@@ -312,16 +368,23 @@ def _require_one_profiler(before: _Before, files: Sequence[FileRead]) -> None:
 def _write(
     target: Path,
     draft: Path,
-    write_sources: Callable[[duckdb.DuckDBPyConnection], None],
+    additions: _Additions,
     wanted: Collection[str],
     budget: int,
-) -> None:
-    """Writes the draft: a copy of the database, if there is one, with new rows and tables."""
+) -> list[str]:
+    """Writes the draft: a copy of the database, if there is one, with new rows and tables.
+
+    Returns sentences about how ranks and graph nodes were found.
+    """
+    notes: list[str] = []
+    is_new = not target.exists()
     try:
-        if target.exists():
+        if not is_new:
             shutil.copyfile(target, draft)
         with open_draft(draft, budget_bytes=budget) as con:
-            write_sources(con)
+            if additions or is_new:
+                notes = additions.write(con, is_new=is_new)
             make_tables(con, wanted, at_once=limit_deriving(con, budget))
     except (duckdb.Error, OSError) as error:
         raise cannot_write(target, error) from None
+    return notes
