@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from capture.environment import checked, require_packages, start_facts
+from capture.environment import checked, require_packages, start_facts, variables
 from capture.gpus import sampled
 from capture.metrics import metrics, write_outputs
 from capture.run_directory import (
@@ -92,17 +92,20 @@ async def attach(
             if workload:
                 longest = served["model"].get("max_model_len") or sys.maxsize
                 require_fitting(workload, max_model_len=longest, vocab_size=sys.maxsize)
+            process = server_process(url)
             server_command, trace_dir = list(command or ()), traces
-            if not command:
-                server_command, started_in = server_process(url) or ([], Path())
+            if process and not command:
+                server_command = list(process.command)
                 named = trace_folder(server_command)
-                trace_dir = traces or (named and started_in / named.expanduser())
+                trace_dir = traces or (named and process.folder / named.expanduser())
             facts = {
                 "kind": "vllm-server",
                 "command": shlex.join(sys.argv),
                 "server_command": shlex.join(server_command) if server_command else None,
                 "model": served["model"]["id"],
                 "model_config": model_config(served["model"]),
+                "engine_config": await server.engine_config(),
+                "environment": variables(process.environment) if process else None,
                 "server": served,
                 "seconds": seconds,
                 "workload": workload and workload.facts(),

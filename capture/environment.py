@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata, util
@@ -169,11 +170,11 @@ def environment() -> dict[str, Any]:
     }
 
 
-def variables() -> dict[str, str]:
+def variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The environment variables of the engine and its libraries, without secrets."""
     return {
         name: value
-        for name, value in sorted(os.environ.items())
+        for name, value in sorted(environment.items())
         if name.startswith(_SETTINGS) and not is_secret(name)
     }
 

@@ -1,10 +1,11 @@
 """A running vLLM server: its process, its parallel layout, its HTTP interface."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from capture.environment import annotates_in_detail
@@ -20,8 +21,14 @@ _OPTION = "--profiler-config"
 _FOLDER = "torch_profiler_dir"
 
 
-def server_process(url: str) -> tuple[list[str], Path] | None:
-    """Command line and working folder of the process that listens on a local URL.
+class ServerProcess(NamedTuple):
+    command: Sequence[str]
+    folder: Path
+    environment: Mapping[str, str]
+
+
+def server_process(url: str) -> ServerProcess | None:
+    """Command line, working folder and environment of the process that listens on a local URL.
 
     None if the server is on another host, or its process belongs to another user.
     """
@@ -36,11 +43,21 @@ def server_process(url: str) -> tuple[list[str], Path] | None:
             if _listens(connection, port) and connection.pid:
                 process = psutil.Process(connection.pid)
                 for parent in process.parents():  # forks of a server inherit its socket
-                    if not any(_listens(one, port) for one in parent.net_connections("tcp")):
+                    if not _has_socket(parent, port):
                         break
                     process = parent
-                return list(process.cmdline()), Path(process.cwd())
+                folder = Path(process.cwd())
+                return ServerProcess(list(process.cmdline()), folder, process.environ())
     return None
+
+
+def _has_socket(process: Any, port: int) -> bool:
+    """Whether a process listens on a port; False if its sockets belong to another user."""
+    import psutil
+
+    with suppress(psutil.Error):
+        return any(_listens(one, port) for one in process.net_connections("tcp"))
+    return False
 
 
 def _listens(connection: Any, port: int) -> bool:
@@ -61,7 +78,7 @@ def trace_folder(command: list[str]) -> Path | None:
 def _options(command: Sequence[str]) -> list[tuple[str, str]]:
     """Each word of a command line up to `=`, and its value: after `=`, or else the next word."""
     found = []
-    for argument, following in zip(command, [*command[1:], ""], strict=True):
+    for argument, following in zip_longest(command, command[1:], fillvalue=""):
         name, equals, value = argument.partition("=")
         found.append((name.replace("_", "-"), value if equals else following))
     return found
@@ -128,6 +145,12 @@ _PROFILER = {
     "torch_profiler_record_shapes": True,
 }
 _ANSWER_S = 30
+_CONFIG = "/server_info?config_format=json"
+# This format has the value of the mode instead of its name.
+_GRAPH_MODES = {
+    "0": "NONE", "1": "PIECEWISE", "2": "FULL", "[2, 0]": "FULL_DECODE_ONLY",
+    "[2, 1]": "FULL_AND_PIECEWISE",
+}  # fmt: skip
 
 
 class Server:
@@ -206,11 +229,23 @@ class Server:
 
     async def metrics(self) -> str:
         """The text of the metrics endpoint; empty if the server has none or does not answer."""
+        return await self._text("/metrics")
+
+    async def engine_config(self) -> dict[str, Any] | None:
+        """The resolved configuration of the engine; None without VLLM_SERVER_DEV_MODE=1."""
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            config: dict[str, Any] = json.loads(await self._text(_CONFIG))["vllm_config"]
+            modes = config["compilation_config"]
+            modes["cudagraph_mode"] = _GRAPH_MODES.get(str(modes["cudagraph_mode"]))
+            return config
+        return None
+
+    async def _text(self, path: str) -> str:
         import aiohttp
 
         limit = aiohttp.ClientTimeout(total=_ANSWER_S)
         with suppress(aiohttp.ClientError, TimeoutError, UnicodeDecodeError):
-            async with self._session.get(self.url + "/metrics", timeout=limit) as answer:
+            async with self._session.get(self.url + path, timeout=limit) as answer:
                 return await answer.text() if answer.status == 200 else ""
         return ""
 

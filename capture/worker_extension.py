@@ -125,6 +125,8 @@ class WorkerExtension:
         """Ends a pass: closes the window if it is open, and writes the notes about the pass."""
         self.capture_window.close()
         notes = self.capture_window.notes()
+        if not self.capture_rank_folder.is_dir():
+            return  # an earlier capture followed this server, and has removed its folder
         (self.capture_rank_folder / f"{name}.json").write_text(json.dumps(notes))
 
 

@@ -183,8 +183,14 @@ def test_the_process_of_a_local_server_is_found_by_its_port(tmp_path: Path) -> N
         "print(listening.getsockname()[1], flush=True); input()"
     )
     command = [sys.executable, "-c", listen, "--profiler-config", "{}"]
+    settings = os.environ | {"NCCL_DEBUG": "INFO"}
     with subprocess.Popen(
-        command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command,
+        cwd=tmp_path,
+        env=settings,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         port = int(process.stdout.readline())
@@ -192,5 +198,7 @@ def test_the_process_of_a_local_server_is_found_by_its_port(tmp_path: Path) -> N
             found = server_process(f"http://127.0.0.1:{port}")
         finally:
             end_process_tree(process)
-    assert found == (command, tmp_path.resolve())
+    assert found is not None
+    assert found[:2] == (command, tmp_path.resolve())
+    assert found.environment["NCCL_DEBUG"] == "INFO"
     assert server_process("http://another-host:8000") is None

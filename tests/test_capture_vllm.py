@@ -82,6 +82,16 @@ def test_annotated_dense_model_names_its_layers_and_serves_every_request(tmp_pat
         assert layers(trace, 0) == [0, 1, 2, 3]
         assert {row["pass"] for row in trace.run("serving.latency")} == {"profiled", "unprofiled"}
         _requests_have_their_tokens(trace, steps)
+        (noted,) = trace.sql("""
+            SELECT
+                SUM(prefix_queried)::BIGINT AS queried, SUM(prefix_hits)::BIGINT AS hits,
+                list(scheduled_tokens ORDER BY number) AS tokens, MAX(running) AS running
+            FROM internal.scheduler_step WHERE source = 'scheduler' AND max_scheduled_tokens = 32
+        """).rows()
+        assert noted == {
+            "queried": sum(map(len, prompts)), "hits": 3 * 32, "running": 2,
+            "tokens": [sum(step.values()) for step in steps],
+        }  # fmt: skip
         _lengths_are_those_of(trace, prompts, steps)
 
 
@@ -219,6 +229,40 @@ def test_a_running_server_is_recorded_under_load(tmp_path: Path) -> None:
         (agreed,) = trace.sql("SELECT value, total FROM ledger WHERE check_name = 'KV lengths'")
         busy = trace.sql("FROM step WHERE source = 'execute_context' AND phase != 'idle'").rows()
         assert agreed["value"] == agreed["total"] == len(busy)
+        unnoted = "FROM step ANTI JOIN internal.scheduler_step USING (step_id)"
+        assert trace.sql(f"{unnoted} WHERE source = 'execute_context'").rows() == []
+    facts = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert facts["engine_config"]["compilation_config"]["cudagraph_mode"] == "NONE"
+    assert facts["environment"]["VLLM_CPU_KVCACHE_SPACE"] == "1"
+
+
+def test_a_full_kv_cache_is_noted(tmp_path: Path) -> None:
+    """19 blocks are enough for 8 requests of 60 tokens, and not for what they generate.
+
+    Nothing shares a block, so the blocks in use can also be counted from steps.jsonl.
+    """
+    run = captured(
+        tmp_path, "qwen3-tiny", "--eager", "--prompts", "12", "--prompt-tokens", "60",
+        "--output-tokens", "60", "--concurrency", "12", "--max-num-seqs", "8", "--warmup", "0",
+        *("--engine-arg", "num_gpu_blocks_override=20", "--engine-arg", "block_size=32"),
+        *("--engine-arg", "max_model_len=256"),
+    )  # fmt: skip
+    sql = """
+        SELECT number, step_id, running, kv_blocks_used, kv_blocks, max_running, scheduled_tokens
+        FROM internal.scheduler_step WHERE source = $source ORDER BY number
+    """
+    with loaded(run) as trace:
+        noted = trace.sql(sql, {"source": "scheduler"}).rows()
+        (most,) = trace.sql("""
+            SELECT
+                SUM(preempted) > 1 AS preempts, MAX(running) AS running,
+                MAX(waiting) >= 4 AS waits
+            FROM internal.scheduler_step
+        """).rows()
+        assert most == {"preempts": True, "running": 8, "waits": True}
+    (run / "scheduler.jsonl").unlink()
+    with loaded(run) as trace:
+        assert trace.sql(sql, {"source": "steps.jsonl"}).rows() == noted
 
 
 _PROGRAM = """

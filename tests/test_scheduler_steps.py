@@ -1,4 +1,4 @@
-"""What vLLM's scheduler had in each step: noted, written to scheduler.jsonl, loaded."""
+"""What vLLM's scheduler had in each step, and what its log says of decisions."""
 
 import json
 from pathlib import Path
@@ -225,3 +225,35 @@ def test_without_notes_the_steps_say_what_runs_and_what_was_accepted(is_async: b
         (3, 1, 3, 3, *accepted[3]),
         (4, 1, 4, 3, None, None),
     ]
+
+
+# --- the log ---------------------------------------------------------------------------------
+
+_LOG = """\
+INFO 12-31 19:59:58 [model.py:619] Resolved architecture: Qwen3ForCausalLM
+\x1b[0;36m(Worker_TP1 pid=7)\x1b[0;0m INFO 12-31 20:00:03 [cuda.py:1] Using X attention backend
+host:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct
+(EngineCore pid=5) WARNING 01-01 05:00:00 [jit_monitor.py:1] JIT compilation during inference: k\xff
+"""
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_decisions_in_the_log_have_the_time_of_their_zone(starts: bool, tmp_path: Path) -> None:
+    """The clock of the log is 4 hours behind UTC, in which the year has ended."""
+    start_s = 1_767_225_590  # 2025-12-31 23:59:50 UTC
+    run = run_directory(tmp_path / "run")
+    document = json.loads((run / "run.json").read_text())
+    if starts:
+        document["start_unix_ns"] = start_s * 10**9
+    (run / "run.json").write_text(json.dumps(document))
+    (run / "log.txt").write_bytes(_LOG.encode("latin-1"))
+    traceql.load(run, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as opened:
+        found = opened.select("SELECT line, unix_ns, process, text FROM log_message").rows()
+    times = [(start_s + 13) * 10**9, None, (start_s + 10 + 9 * 3600) * 10**9]
+    assert [tuple(row.values()) for row in found] == [
+        (2, times[0] if starts else None, "Worker_TP1", "Using X attention backend"),
+        (3, None, None, _LOG.splitlines()[2]),
+        (4, times[2] if starts else None, "EngineCore",
+         "JIT compilation during inference: k\ufffd"),
+    ]  # fmt: skip

@@ -17,7 +17,7 @@ def resource(name: str) -> Path:
     return installed if installed.is_dir() else PACKAGE.parent / name
 
 
-SCHEMA_VERSION = 18  # of the tables that traceql/sql defines
+SCHEMA_VERSION = 19  # of the tables that traceql/sql defines
 QUERIES = resource("queries")
 CHECKS = resource("checks")
 EXAMPLES = resource("examples")

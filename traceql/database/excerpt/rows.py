@@ -13,11 +13,11 @@ _TABLES = {
     "whole": """
         clock communicator cost_formula data_sheet_peak event_kind file_count finding_rule
         fixed_cost graph_node host_clock kernel_class kernel_key kernel_metric kernel_rule
-        layer_kind layout link load_check measured_collective measured_device model_config
-        model_part model_size parsed_kernel_name peak peak_file profile_check profile_file
-        profiled_launch profiled_work quantization_pattern rank_model rank_model_part recorder
-        recording_span run run_file run_iteration scheduler_sample scheduler_step symbol trace
-        traceql_database track transfer_curve user_peak
+        layer_kind layout link load_check log_message measured_collective measured_device
+        model_config model_part model_size parsed_kernel_name peak peak_file profile_check
+        profile_file profiled_launch profiled_work quantization_pattern rank_model
+        rank_model_part recorder recording_span run run_file run_iteration scheduler_sample
+        scheduler_step symbol trace traceql_database track transfer_curve user_peak
     """,
     # Events that begin in a window, with their whole durations.
     "begun": "counter instant memory unrecorded_launch",

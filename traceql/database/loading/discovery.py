@@ -19,11 +19,12 @@ METRICS = "metrics.json"
 STEPS = "steps.jsonl"
 SCHEDULER = "scheduler.jsonl"
 TELEMETRY = "telemetry.parquet"
+LOG = "log.txt"
 PEAKS = "peaks.json"
 MODEL_CONFIG = "config.json"
 GRAPH_NODES = "graph_nodes.json"
 CAPTURES = "capture_traces"  # a folder with recordings of graph captures
-NAMES = (RUN, METRICS, STEPS, SCHEDULER, TELEMETRY, PEAKS, MODEL_CONFIG, GRAPH_NODES)
+NAMES = (RUN, METRICS, STEPS, SCHEDULER, TELEMETRY, LOG, PEAKS, MODEL_CONFIG, GRAPH_NODES)
 
 
 def folders_beside(trace: Path) -> tuple[Path, ...]:

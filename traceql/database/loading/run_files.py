@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyarrow import types
 
 from traceql.database.loading.discovery import (
     GRAPH_NODES,
+    LOG,
     METRICS,
     PEAKS,
     RUN,
@@ -22,6 +24,7 @@ from traceql.database.loading.discovery import (
     folders_beside,
 )
 from traceql.database.loading.inputs import add_peak_file, described_model, peaks_document
+from traceql.database.loading.log_messages import read_log
 from traceql.database.loading.run_directory import (
     Metrics,
     RunDirectory,
@@ -229,12 +232,19 @@ def _damaged_lines(name: str, errors: Sequence[str], lines: int) -> list[_Check]
     return [_Check(name, False, note, lines - len(errors), lines)]
 
 
+def _read_log(run: RunDirectory, file: Path) -> _Rows:
+    return read_log(file, run.document.value.get("start_unix_ns")), []
+
+
+_TABLES = ("run_iteration", "scheduler_sample", "telemetry_sample", "log_message", "peak_file")
+
+
 def add_runs(con: duckdb.DuckDBPyConnection, runs: Mapping[Path, RunDirectory]) -> None:
     """Adds the files of the run directory of each trace, or replaces them."""
     for run in {run.path: run for run in runs.values()}.values():
         path = str(run.path)
         con.execute("DELETE FROM run_file WHERE path = ?", [path])
-        for table in ("run_iteration", "scheduler_sample", "telemetry_sample", "peak_file"):
+        for table in _TABLES:
             con.execute(f"DELETE FROM {table} WHERE run = ?", [path])
         metrics, checks = _metrics(run.path / METRICS)
         con.execute("INSERT INTO run_file VALUES (?, ?, ?)", [path, run.document.text, metrics])
@@ -243,6 +253,7 @@ def add_runs(con: duckdb.DuckDBPyConnection, runs: Mapping[Path, RunDirectory]) 
             *_add_rows(con, run, "run_iteration", STEPS, _read_steps),
             *_add_rows(con, run, "scheduler_sample", SCHEDULER, _read_scheduler),
             *_add_rows(con, run, "telemetry_sample", TELEMETRY, lambda f: (read_telemetry(f), [])),
+            *_add_rows(con, run, "log_message", LOG, partial(_read_log, run)),
             *_add_peaks(con, run),
         ]
         _write_checks(con, run, checks)
@@ -326,7 +337,7 @@ def _write_checks(
     con.execute(
         "DELETE FROM load_check "
         "WHERE (rank IS NULL OR list_contains(?, rank)) AND list_contains(?, check_name)",
-        [numbers, [_COMPLETE, _SECRETS, RUN, METRICS, STEPS, SCHEDULER, TELEMETRY, PEAKS]],
+        [numbers, [_COMPLETE, _SECRETS, RUN, METRICS, STEPS, SCHEDULER, TELEMETRY, LOG, PEAKS]],
     )
     con.executemany(
         "INSERT INTO load_check VALUES (?, ?, ?, ?, ?, ?)",
