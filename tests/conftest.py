@@ -6,6 +6,7 @@ import fast_folder
 import pytest
 import shared_files
 from nightly import mark_nightly
+from page_text import leave_out_pictures
 
 from traceql.database.loading import reading
 
@@ -49,3 +50,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def processes_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of what passes between the process that loads and those that read."""
     monkeypatch.setattr(reading, "_SMALL_BYTES", -1)
+
+
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_out_pictures(monkeypatch)

@@ -171,6 +171,7 @@ def test_every_command_on_results_runs_after_those_before_it(readers_folder: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("page", PYTHON_PAGES)
 def test_the_python_of_a_page_runs(page: str, readers_folder: Path) -> None:
     give(readers_folder, "run", "after")

@@ -41,6 +41,7 @@ def test_an_excerpt_is_a_database_that_says_what_it_has(database: Path, part: Pa
     assert part.stat().st_size * 2 < database.stat().st_size
 
 
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize(
     "command", [["info"], ["run", "kernels.top"], ["sql"], ["check"], ["diff"], ["report"]]
 )

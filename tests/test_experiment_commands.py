@@ -94,6 +94,7 @@ def test_queries_and_statements_are_answered_in_all_formats(folder: Path, tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_pictures")
 def test_the_page_has_the_question_the_answer_and_what_is_missing(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -111,6 +111,7 @@ def with_secrets(folder: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("name", [_TINY, _OWN_KERNEL, None])
 def test_the_environment_of_the_recorded_program_appears_nowhere(
     name: str | None, tmp_path: Path
