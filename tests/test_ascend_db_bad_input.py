@@ -2,7 +2,9 @@
 
 import gzip
 import sqlite3
+from collections.abc import Collection
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import ascend_db_like
@@ -90,10 +92,14 @@ _WITHOUT_TABLE = {
 }
 
 
-@pytest.mark.parametrize("table", [name for name in ascend_db_like.COLUMNS if name != "STRING_IDS"])
-def test_a_table_that_is_absent_counts_as_empty(table: str, tmp_path: Path) -> None:
-    found = Read(database(tmp_path, f"DROP TABLE {table}"))
-    assert found.counts == _WITHOUT_TABLE.get(table, (_ALL, 3))
+_WITHOUT_EVENTS = {*ascend_db_like.COLUMNS} - {"STRING_IDS", *_WITHOUT_TABLE}
+
+
+@pytest.mark.parametrize("tables", [*((name,) for name in _WITHOUT_TABLE), _WITHOUT_EVENTS])
+def test_a_table_that_is_absent_counts_as_empty(tables: Collection[str], tmp_path: Path) -> None:
+    found = Read(database(tmp_path, *(f"DROP TABLE {table}" for table in tables)))
+    (expected,) = {_WITHOUT_TABLE.get(table, (_ALL, 3)) for table in tables}
+    assert found.counts == expected
 
 
 @pytest.mark.parametrize(
@@ -107,20 +113,19 @@ def test_a_column_without_which_nothing_can_be_read_is_named(
     assert f"table {table} has no column {column}" in err
 
 
-@pytest.mark.parametrize("column", ["startNs", "endNs"])
-@pytest.mark.parametrize(
-    "value",
-    ["-5", "0", "'soon'", "NULL", "x'00ff'", "CAST(x'ff41' AS TEXT)", "1.5", str(2**63 - 1)],
-)
-def test_a_row_whose_time_is_none_is_left_out_and_reported(
-    value: str, column: str, tmp_path: Path
-) -> None:
-    found = Read(database(tmp_path, f"UPDATE CANN_API SET {column} = {value}"))
-    assert found.counts == (_ALL - 1, 3)
+def test_a_row_whose_time_is_none_is_left_out_and_reported(tmp_path: Path) -> None:
+    bad = ("-5", "0", "'soon'", "NULL", "x'00ff'", "CAST(x'ff41' AS TEXT)", "1.5", str(2**63 - 1))
+    damage = [
+        f"UPDATE CANN_API SET {column} = {value} WHERE rowid = {row}"
+        for row, (value, column) in enumerate(product(bad, ("startNs", "endNs")), start=2)
+    ]
+    calls = (call("launch", ts=10, dur=5, connection=7),) * len(damage)
+    found = Read(database(tmp_path, *damage, rows=(*_ROWS, *calls)))
+    assert found.counts == (_ALL, 3)
     assert found.failed == {"rows of CANN_API without a time"}
-    assert found.checks["rows of CANN_API without a time"] == (1, 1, False)
+    assert found.checks["rows of CANN_API without a time"] == (16, 17, False)
     in_file = found.tables["count"].filter(pc.field("cat") == "cann_node")["events"].to_pylist()
-    assert in_file == [1]
+    assert in_file == [17]
 
 
 _NAMED = "value = 'aclnnMm_MatMulV2'"

@@ -15,6 +15,7 @@ import traceql
 REPORT = databases.ROOT.parent / "shared/reports/layers-of-other-modules/trace.json.gz"
 Tree = tuple[str, Sequence["Tree"]]  # a class, and what its call calls
 PASSES = "SELECT pass, string_agg(layer, ' ' ORDER BY ts) FROM layer GROUP BY pass ORDER BY pass"
+OF_RANKS = "SELECT rank, layer, SUM(busy_ns) FROM layer GROUP BY ALL ORDER BY ALL"
 LAYERS = "SELECT layer, SUM(busy_ns) FROM layer GROUP BY layer ORDER BY layer"
 
 
@@ -48,12 +49,6 @@ class Stacks:
         self.events.append(traces.kernel("gemm", ts=self._now + 2, dur=10, correlation=number))
         self._now += 20
 
-    def layers(self, folder: Path) -> list[tuple[int, int]]:
-        """The number of each layer, and how many kernels it has."""
-        run = traceql.open(traceql.load(self.write(folder), folder / "run.duckdb").database)
-        rows: list[tuple[int, int]] = run.select(LAYERS).fetchall()
-        return [(layer, busy_ns // 10_000) for layer, busy_ns in rows]
-
     def passes(self, folder: Path) -> list[tuple[int, str]]:
         """The number of each forward pass, and its layers in their order."""
         run = traceql.open(traceql.load(self.write(folder), folder / "run.duckdb").database)
@@ -67,6 +62,18 @@ class Stacks:
 
     def write(self, folder: Path) -> Path:
         return traces.write(folder / "trace.json", *self.events)
+
+
+def layers_of(folder: Path, *ranks: Stacks) -> list[list[tuple[int, int]]]:
+    """Of each rank the number of each layer, and how many kernels it has."""
+    for rank, one in enumerate(ranks):
+        info = {"rank": rank, "world_size": len(ranks)}
+        traces.write(folder / f"rank{rank}.json", *one.events, distributedInfo=info)
+    run = traceql.open(traceql.load(folder, folder / "run.duckdb").database)
+    found: list[list[tuple[int, int]]] = [[] for _ in ranks]
+    for rank, layer, busy_ns in run.select(OF_RANKS).fetchall():
+        found[rank].append((layer, busy_ns // 10_000))
+    return found
 
 
 def leaf(name: str = "Linear") -> Tree:
@@ -139,15 +146,16 @@ CASES: dict[str, tuple[Tree, list[tuple[int, int]]]] = {
 }
 
 
-@pytest.mark.parametrize(("tree", "wanted"), CASES.values(), ids=CASES)
-def test_any_container_that_repeats_is_a_layer(
-    tree: Tree, wanted: list[tuple[int, int]], tmp_path: Path
-) -> None:
-    assert Stacks().call(tree).layers(tmp_path) == wanted
+def test_any_container_that_repeats_is_a_layer(tmp_path: Path) -> None:
+    """Each rank runs a model of its own."""
+    found = layers_of(tmp_path, *(Stacks().call(tree) for tree, _ in CASES.values()))
+    assert dict(zip(CASES, found, strict=True)) == {
+        name: wanted for name, (_, wanted) in CASES.items()
+    }
 
 
 def test_an_instance_is_one_layer_in_all_forward_passes(tmp_path: Path) -> None:
-    assert Stacks().call(bert()).again(bert()).layers(tmp_path) == numbers(8, 8, 8)
+    assert layers_of(tmp_path, Stacks().call(bert()).again(bert())) == [numbers(8, 8, 8)]
 
 
 DECODER: Tree = ("T5Stack", [block("T5Block", 4)] * 2)
@@ -202,14 +210,13 @@ def test_threads_that_run_a_model_at_the_same_time_have_their_own_passes(tmp_pat
     assert one.passes(tmp_path) == [(0, "0 1 2"), (1, "0 1 2")]
 
 
-@pytest.mark.parametrize(
-    "path", ["transformer.h", "bert.encoder.layer", "blocks", "model.layers", "vision.blocks"]
-)
-def test_ranges_with_the_path_of_a_module_are_layers(path: str, tmp_path: Path) -> None:
-    names = [f"{path}.5", f"{path}.6"]
-    layers = [(name, [(f"{name}.attn", ()), (f"{name}.mlp", ())]) for name in names]
-    stacks = Stacks().call(("forward", layers), as_range=True)
-    assert stacks.layers(tmp_path) == [(5, 2), (6, 2)]
+def test_ranges_with_the_path_of_a_module_are_layers(tmp_path: Path) -> None:
+    ranks = []
+    for path in ("transformer.h", "bert.encoder.layer", "blocks", "model.layers", "vision.blocks"):
+        names = [f"{path}.5", f"{path}.6"]
+        modules = [(name, [(f"{name}.attn", ()), (f"{name}.mlp", ())]) for name in names]
+        ranks.append(Stacks().call(("forward", modules), as_range=True))
+    assert layers_of(tmp_path, *ranks) == [[(5, 2), (6, 2)]] * len(ranks)
 
 
 def loaded(path: Path, folder: Path) -> traceql.Run:
