@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import traces
 from databases import ROOT
+from fewer_tables import tables_on_first_use  # noqa: F401
 
 import traceql
 from traceql.errors import RankConflict
@@ -157,6 +158,7 @@ def test_a_host_process_is_no_rank_whatever_is_loaded_first(
     assert "2 ranks" in repr(run)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_what_is_made_of_a_run_has_its_host_processes(tmp_path: Path) -> None:
     run = opened(server(tmp_path / "traces"), tmp_path / "run.duckdb")
     of_host = """
