@@ -13,6 +13,9 @@ _BY_DAY = (
 # Runs on which queries are tried by day: of one rank, of several, of others' tools.
 _RUNS = ("qwen3-8b-tp1-graph", "qwen3-32b-tp4-graph-nccl", "mi300x-qwen1.5")
 
+# Tests of excerpts that compare each run with its parts.
+_OF_WINDOWS = ("share_out", "_window", "slices_that", "parents_are", "whole_steps")
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -58,6 +61,8 @@ _DAMAGE = [
     Rule("test_reports_mixed", ("many",)),
     Rule("test_parts", but=_RUNS[:1]),
     Rule("test_compiled", ("recordings_are_scanned_alike",)),
+    Rule("test_cost_of_traces", ("configured_shapes",), but=("qwen3_fp8block", "qwen3moe")),
+    Rule("test_nsys", ("environment_of_the_recorded",), but=("saxpy", "None")),
     Rule("test_compare_parts", ("simulated_repeats",)),
     Rule("test_history", ("noise_is_not_marked", "five_deviations")),
 ]
@@ -93,6 +98,10 @@ _QUERIES = [
     Rule("test_terminal", ("limit_of_zero",), but=("kernels.top",)),
     Rule("test_lossless", but=_RUNS),
     Rule("test_answers", but=_RUNS),
+    Rule("test_excerpt", _OF_WINDOWS, but=(*_RUNS[:2], "ascend")),
+    Rule("test_excerpt", ("every_query_and_table",), but=_RUNS[1:2]),
+    Rule("test_excerpt", ("excerpt_of_an_excerpt",), but=_RUNS[1:2]),
+    Rule("test_definitions", ("empty_without_what",), but=("run", "modules")),
     Rule("test_parts_of_time", but=_RUNS),
     Rule("test_step_time", but=_RUNS),
     Rule("test_host_flame", but=_RUNS),

@@ -133,7 +133,7 @@ def test_an_all_reduce_fused_with_the_next_norm_takes_its_place() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(later=st.integers(1, 4), second=st.integers(1, 3))
 def test_two_streams_that_take_turns_are_separate(later: int, second: int) -> None:
     events = forward(whole(), ts=0)
@@ -152,7 +152,7 @@ def test_two_streams_that_take_turns_are_separate(later: int, second: int) -> No
 
 
 @pytest.mark.slow
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(data=st.data())
 def test_layers_straddle_graphs_that_end_anywhere(data: st.DataObject) -> None:
     letters = whole()
