@@ -63,8 +63,17 @@ def two_ranks(folder: Path) -> Path:
     return folder
 
 
+class AtOnce(ThreadPoolExecutor):
+    """Jobs are done when they are submitted."""
+
+    def submit(self, job: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(job(*args, **options))
+        return done
+
+
 @pytest.mark.slow
-def test_a_process_reads_the_same_tables(
+def test_processes_and_fast_insertion_give_the_same_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[subprocess.Popen[str]]
 ) -> None:
     run = two_ranks(tmp_path / "run")
@@ -79,27 +88,11 @@ def test_a_process_reads_the_same_tables(
     assert {"slice", "instant", "flow", "kernel", "step", "file_count"} <= expected.keys()
     assert tables(apart.database) == expected
     assert traceql.load(run, apart.database).skipped == list(apart.added)
-
-
-class AtOnce(ThreadPoolExecutor):
-    """Jobs are done when they are submitted."""
-
-    def submit(self, job: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(job(*args, **options))
-        return done
-
-
-def test_ids_do_not_depend_on_how_fast_rows_are_inserted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = two_ranks(tmp_path / "traces")
-    traceql.load(folder, tmp_path / "usual.duckdb")
     monkeypatch.setattr(insertion, "ThreadPoolExecutor", AtOnce)
-    traceql.load(folder, tmp_path / "fast.duckdb")
-    assert tables(tmp_path / "fast.duckdb") == tables(tmp_path / "usual.duckdb")
-    with traceql.open(tmp_path / "fast.duckdb") as run:
-        assert run.sql("SELECT id FROM slice GROUP BY id HAVING COUNT(*) > 1").rows() == []
+    traceql.load(run, tmp_path / "fast.duckdb")
+    assert tables(tmp_path / "fast.duckdb") == expected
+    with traceql.open(here.database) as opened:
+        assert opened.sql("SELECT id FROM slice GROUP BY id HAVING COUNT(*) > 1").rows() == []
 
 
 @pytest.mark.parametrize("name", ["text", "event without ts"])

@@ -1,7 +1,6 @@
 """Who is who: ranks by evidence, host processes, replicas, and cycles of one process."""
 
 import gzip
-import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -132,7 +131,7 @@ def server(folder: Path) -> list[Path]:
     ]
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 0, 1)], ids=str)
 def test_a_host_process_is_no_rank_whatever_is_loaded_first(
     order: Sequence[int], tmp_path: Path
 ) -> None:
@@ -187,7 +186,7 @@ def test_what_is_made_of_a_run_has_its_host_processes(tmp_path: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)], ids=str)
+@pytest.mark.parametrize("order", [(2, 0, 1)], ids=str)
 def test_a_run_directory_may_have_the_file_of_a_front_end(
     order: Sequence[int], tmp_path: Path
 ) -> None:
