@@ -61,7 +61,7 @@ counted AS (
     FROM kernel
     LEFT JOIN (SELECT kernel_id, BOOL_OR(launch IS NULL) AS is_mean FROM kernel_match GROUP BY kernel_id) AS kernel_match
         ON kernel.id = kernel_match.kernel_id
-    WHERE kernel.kind = 'kernel'
+    WHERE kernel.kind = 'kernel' AND EXISTS (FROM profile_file)
     GROUP BY kernel.rank
 ),
 varying AS (
