@@ -311,14 +311,17 @@ def test_one_device_has_no_number_in_answers() -> None:
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-def test_kernels_alone_are_one_step(devices: int) -> None:
-    """Without launches and annotations, the whole trace is a step, as long as its kernels."""
+def test_kernels_alone_have_no_step(devices: int) -> None:
+    """Without launches and annotations, the only step has no time on the GPU."""
     con = database(*(kernel(ts=20 * n, dur=10, device=n % devices) for n in range(30)))
+    assert spans(con) == {}
+    assert rows(con, "SELECT device, gpu_ts FROM step") == [(0, None)]
+    assert rows(con, "SELECT COUNT(step_id) FROM kernel") == [(0,)]
+    windows = "SELECT device, MIN(ts), MAX(ts + dur) FROM device_state GROUP BY ALL ORDER BY ALL"
     last = {device: max(n for n in range(30) if n % devices == device) for device in range(devices)}
-    assert spans(con) == {
-        device: [(0, 20 * device, 20 * (n - device) + 10)] for device, n in last.items()
-    }
-    assert rows(con, "SELECT COUNT(step_id) FROM kernel") == [(30,)]
+    assert rows(con, windows) == [
+        (device, 20_000 * device, 20_000 * n + 10_000) for device, n in last.items()
+    ]
     steps_add_up(partial(rows, con))
 
 

@@ -5,7 +5,7 @@
 -- trace is one iteration.
 -- @kind   scratch
 -- @scope  rank
--- @needs  activity, annotated_step, event_kind, forward_pass, launched_activity, recording_span, slice, step_name
+-- @needs  activity, annotated_step, forward_pass, launched_activity, recording_span, slice, step_name
 -- @column step_id                BIGINT   Number across all ranks and devices, from 0.
 -- @column number                 BIGINT   Position among the iterations of its rank, from 0.
 -- @column rank                   BIGINT   Rank that ran it.
@@ -14,7 +14,7 @@
 -- @column name                   VARCHAR  The annotation or frame; NULL if there is none.
 -- @column ts                     BIGINT   Start on the host, ns since the run's first event; as in step.
 -- @column dur                    BIGINT   Duration on the host, ns; as in step.
--- @column gpu_ts                 BIGINT   Start on the GPU, ns since the run's first event: activities without a launch call belong to the latest iteration that began before them; NULL if events of the host show the iteration, or the whole trace is one and has launch calls.
+-- @column gpu_ts                 BIGINT   Start on the GPU, ns since the run's first event: activities without a launch call belong to the latest iteration that began before them; NULL if events of the host show the iteration, or the whole trace is one.
 -- @column source                 VARCHAR  As in step.
 -- @column phase                  VARCHAR  Phase that the name states; NULL if it states none, or only numbers.
 -- @column context_requests       BIGINT   What the name states of requests whose prompt is processed (see step_name).
@@ -59,7 +59,7 @@ candidate AS (
         NULL AS name,
         first_ts AS ts,
         last_ts - first_ts AS dur,
-        CASE WHEN rank NOT IN (SELECT rank FROM event_kind WHERE kind = 'launch') THEN first_ts END AS gpu_ts,
+        NULL AS gpu_ts,
         'trace' AS source
     FROM recording_span
     WHERE
