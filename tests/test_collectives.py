@@ -408,6 +408,13 @@ def test_a_steady_rhythm_fits_at_every_shift_and_the_nearest_is_taken(tmp_path: 
         assert len(matches(trace)) == 40
 
 
+def test_a_few_operations_that_end_together_by_chance_choose_no_shift(tmp_path: Path) -> None:
+    ranks = [rhythm(rank, scatter_us=1500, calls=11) for rank in range(2)]
+    with matched(files_of(tmp_path, *ranks)) as trace:
+        (clock,) = trace.select("FROM clock WHERE rank = 1").rows()
+        assert abs(clock["offset_ns"] - 900_000) < 1_500_000
+
+
 def test_clocks_that_were_never_compared_make_nothing_reliable(tmp_path: Path) -> None:
     ranks = [rhythm(rank, scatter_us=0, calls=4) for rank in range(2)]
     with traceql.open(files_of(tmp_path, *ranks)) as trace:

@@ -28,7 +28,9 @@ _MOST_SHIFTS = 400  # shifts that are tried: those that mean the smallest clock 
 _LEAST_LIKENESS = 0.5
 # A shift is good if at least this share of the operations ends together, compared with the best.
 _LEAST_SCORE = 0.5
-# ... and, of its own ones, at least this many times the share that shifts with more of them have.
+# ... and not much worse than one that pairs as many, if at least the first share of those ends
+# together (else chance decides): of its own ones, at least the second share of that.
+_TELLING_SHARE = 0.5
 _LEAST_SHARE = 0.95
 # Shifts mean about the same clock difference if it is at most this many times the smallest one.
 _ABOUT_THE_SAME = 1.1
@@ -116,11 +118,11 @@ def alike(
 
     The units of one rank are shifted against those of the other, because one recording may begin
     earlier. For each shift, the operations that end together are counted, apart from a constant
-    clock difference. A shift with which both fewer operations and a smaller share of them end
-    together than with another one is wrong. A steady rhythm fits at many shifts, so that of all
-    good ones, the one that means the smallest clock difference counts. Where one rank sends,
-    several operations may follow each other so quickly that some shifts mean about the same
-    difference; of these, the one counts with which the fewest are received before they are sent.
+    clock difference. A shift is wrong if another one pairs as many, and clearly more of them end
+    together. A steady rhythm fits at many shifts, so that of all good ones, the one that means the
+    smallest clock difference counts. Where one rank sends, several operations may follow each other
+    so quickly that some shifts mean about the same difference; of these, the one counts with which
+    the fewest are received before they are sent.
     """
     tried = [
         pairs
@@ -128,22 +130,27 @@ def alike(
         if (pairs := _paired(reference, other, shift)) is not None
     ]
     ends = [(reference.end_ts[mine], other.end_ts[theirs]) for mine, theirs in tried]
-    scores = [ending_together(mine, theirs) for mine, theirs in ends]
+    scores = np.array([ending_together(mine, theirs) for mine, theirs in ends])
     apart = [float(np.median(np.abs(theirs - mine))) for mine, theirs in ends]
-    shares = [score / max(1, len(mine)) for score, (mine, _) in zip(scores, ends, strict=True)]
-    good = [
-        n
-        for n, score in enumerate(scores)
-        if score >= _LEAST_SCORE * max(scores)
-        and shares[n]
-        >= _LEAST_SHARE
-        * max((shares[m] for m, other in enumerate(scores) if other > score), default=0)
-    ]
+    paired = np.array([len(mine) for mine, _ in ends])
+    good = _good_shifts(scores, paired)
     if not good:
         return None
     near = [n for n in good if apart[n] <= _ABOUT_THE_SAME * min(apart[m] for m in good)]
     early = {n: _received_early(reference, other, tried[n], sender) for n in near}
     return tried[min(near, key=lambda n: (early[n], apart[n]))]
+
+
+def _good_shifts(scores: Ints, paired: Ints) -> list[int]:
+    """The places of good shifts, by the numbers of pairs that end together, and of all pairs."""
+    shares = scores / np.maximum(paired, 1)
+    is_telling = (scores >= LEAST_OPERATIONS) & (shares >= _TELLING_SHARE)
+    return [
+        n
+        for n, score in enumerate(scores)
+        if score >= _LEAST_SCORE * scores.max()
+        and shares[n] >= _LEAST_SHARE * shares[is_telling & (paired >= paired[n])].max(initial=0)
+    ]
 
 
 def _received_early(
