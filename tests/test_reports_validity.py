@@ -368,6 +368,42 @@ def test_collectives_after_a_loss_are_matched_by_time(seq: bool, tmp_path: Path)
     assert rows(run, others) == [(19 - len(found), 0, 0)]
 
 
+@pytest.mark.parametrize(
+    ("number", "untimed", "matched"),
+    [
+        (12, None, {*range(12)}),
+        (12, 5, {*range(12)} - {5}),
+        (12, 0, set()),  # the others fit an operation earlier just as well
+        (4, None, set()),  # too few to compare clocks: time shows another order
+        (4, 1, set()),
+    ],
+)
+def test_operations_in_a_row_by_clocks_that_are_further_apart(
+    number: int, untimed: int | None, matched: set[int], tmp_path: Path
+) -> None:
+    """One every 25 us; the clock of rank 1 is 40 us ahead, and one of its own has no time."""
+
+    def events(ahead: int, untimed: int | None) -> list[Event]:
+        times = [(0, 0) if n == untimed else (UNIX + ahead + 25 * n, 20) for n in range(number)]
+        return [
+            event
+            for n, (ts, dur) in enumerate(times)
+            for event in (
+                launch(ts=UNIX + ahead + 25 * n - 5, correlation=n + 1),
+                all_reduce(ts=ts, dur=dur, ranks=[0, 1], correlation=n + 1),
+            )
+        ]
+
+    run = loaded(tmp_path, events(0, None), events(40, untimed))
+    found = rows(
+        run,
+        "SELECT list(correlation ORDER BY kernel.rank) FROM collective "
+        "INNER JOIN kernel ON kernel_id = kernel.id INNER JOIN launch ON launch_id = launch.id "
+        "WHERE match_id IS NOT NULL GROUP BY match_id ORDER BY ALL",
+    )
+    assert found == [([n + 1, n + 1],) for n in sorted(matched)]
+
+
 # --- a real recording, damaged -----------------------------------------------------------------
 
 

@@ -1,7 +1,7 @@
 """Measures how the clocks of ranks differ, by the ends of operations that they share."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -140,7 +140,9 @@ def _line(x: Floats, y: Floats) -> tuple[float, float]:
     return float(slope), float(intercept)
 
 
-def clocks(roots: Iterable[int], groups: Iterable[Ranks]) -> list[dict[str, object]]:
+def clocks(
+    roots: Iterable[int], groups: Iterable[Ranks], incomplete: Collection[int] = ()
+) -> list[dict[str, object]]:
     """The rows of table `clock`, one per rank.
 
     Args:
@@ -148,8 +150,9 @@ def clocks(roots: Iterable[int], groups: Iterable[Ranks]) -> list[dict[str, obje
             the reference rank of all ranks that operations connect with it.
         groups: for each communicator in which data does not go one way, the operations of each
             of its ranks.
+        incomplete: ranks that are known to lack operations, or their times.
     """
-    neighbours = _neighbours(groups)
+    neighbours = _neighbours(groups, incomplete)
     applied: dict[int, Difference | None] = {}
     rows: list[dict[str, object]] = []
     for root in roots:
@@ -196,7 +199,9 @@ def _row(
     }
 
 
-def _neighbours(groups: Iterable[Ranks]) -> Mapping[int, Mapping[int, Difference]]:
+def _neighbours(
+    groups: Iterable[Ranks], incomplete: Collection[int]
+) -> Mapping[int, Mapping[int, Difference]]:
     """The differences between the clocks of two ranks, for pairs that a communicator connects.
 
     In each communicator, all ranks are compared with the one that has most operations. The first
@@ -208,7 +213,8 @@ def _neighbours(groups: Iterable[Ranks]) -> Mapping[int, Mapping[int, Difference
         for series in ranks.values():
             if series is reference or series.rank in found[reference.rank]:
                 continue
-            pairs = alike(reference, series)
+            is_whole = reference.rank not in incomplete and series.rank not in incomplete
+            pairs = alike(reference, series, is_whole=is_whole)
             if pairs is None:
                 continue
             # All ranks end these together; the sender of a broadcast may end it long before others.

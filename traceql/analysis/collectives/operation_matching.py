@@ -7,9 +7,10 @@ Both work on units: a unit is a step, or a single operation outside steps.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +19,14 @@ from traceql.util.arrow_duckdb import Columns
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 LEAST_OPERATIONS = 5  # a clock is not measured with fewer operations
 DRIFT_SPAN_NS = 20_000_000  # no drift is measured over a shorter time
 _TOGETHER_NS = 10_000  # two ranks end a collective within this time
 
 _MOST_SHIFTS = 400  # shifts that are tried: those that mean the smallest clock difference
+_MOST_DIFFERENCES = 40  # clock differences that are tried: those of the shifts that fit best
 # A shift is possible if at least this share of the operations is in units that look the same.
 _LEAST_LIKENESS = 0.5
 # A shift is good if at least this share of the operations ends together, compared with the best.
@@ -59,7 +62,7 @@ class Series:
     unit: Ints
     kind: Ints
     sequence: Ints
-    synchronising: npt.NDArray[np.bool_]
+    synchronising: Bools
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -106,7 +109,7 @@ def _mixed(values: Ints) -> Ints:
 
 
 def alike(
-    reference: Series, other: Series, *, sender: int | None = None
+    reference: Series, other: Series, *, sender: int | None = None, is_whole: bool = True
 ) -> tuple[Ints, Ints] | None:
     """Pairs of operations of two ranks that are the same by their order, whatever the clocks.
 
@@ -115,6 +118,7 @@ def alike(
 
     Args:
         sender: the rank that sends to the other one; None if data goes both ways.
+        is_whole: whether no operation of the two ranks is known to be lost or without a time.
 
     The units of one rank are shifted against those of the other, because one recording may begin
     earlier. For each shift, the operations that end together are counted, apart from a constant
@@ -122,8 +126,13 @@ def alike(
     together. A steady rhythm fits at many shifts, so that of all good ones, the one that means the
     smallest clock difference counts. Where one rank sends, several operations may follow each other
     so quickly that some shifts mean about the same difference; of these, the one counts with which
-    the fewest are received before they are sent.
+    the fewest are received before they are sent. A shift with which all operations of both ranks
+    end together counts at once.
+
+    If an operation is lost, the order shows the same ones only up to it: see `_alike_by_time`.
     """
+    if sender is None and not is_whole:
+        return _alike_by_time(reference, other)
     tried = [
         pairs
         for shift in _shifts(reference, other)
@@ -136,6 +145,9 @@ def alike(
     good = _good_shifts(scores, paired)
     if not good:
         return None
+    most = max(len(reference), len(other))
+    if sender is None and (whole := [n for n in good if scores[n] == most]):
+        return tried[whole[0]]
     near = [n for n in good if apart[n] <= _ABOUT_THE_SAME * min(apart[m] for m in good)]
     early = {n: _received_early(reference, other, tried[n], sender) for n in near}
     return tried[min(near, key=lambda n: (early[n], apart[n]))]
@@ -151,6 +163,82 @@ def _good_shifts(scores: Ints, paired: Ints) -> list[int]:
         if score >= _LEAST_SCORE * scores.max()
         and shares[n] >= _LEAST_SHARE * shares[is_telling & (paired >= paired[n])].max(initial=0)
     ]
+
+
+def _alike_by_time(reference: Series, other: Series) -> tuple[Ints, Ints] | None:
+    """Pairs of operations that end together, with the clock difference that pairs most of them.
+
+    None if that is less than half of the operations, or if another difference pairs as many. Each
+    shift of one rank's operations against the other's means a difference: the one with which most
+    of its pairs end together.
+    """
+    if reference.is_numbered and other.is_numbered:
+        _, mine, theirs = np.intersect1d(reference.sequence, other.sequence, return_indices=True)
+        return mine, theirs
+    reference, other = _single(reference), _single(other)
+    ends = [
+        (reference.end_ts[mine[same]], other.end_ts[theirs[same]])
+        for shift in _shifts(reference, other)
+        for mine, theirs in [_overlapping(reference, other, shift)]
+        if (same := reference.key[mine] == other.key[theirs]).any()
+    ]
+    ends.sort(key=lambda pairs: ending_together(*pairs), reverse=True)
+    found = [_at_one_time(reference, other, *pairs) for pairs in ends[:_MOST_DIFFERENCES]]
+    if not found:
+        return None
+    mine, theirs = max(found, key=lambda pairs: len(pairs[0]))
+    if 2 * len(mine) < min(len(reference), len(other)):
+        return None
+    partner = np.full(len(reference), -1)
+    partner[mine] = theirs
+    for others, their_partners in found:
+        is_rival = 2 * np.count_nonzero(partner[others] == their_partners) < len(others)
+        if is_rival and len(others) >= len(mine):
+            return None
+    return mine, theirs
+
+
+def _single(series: Series) -> Series:
+    """The same operations, each as its own unit."""
+    return replace(series, unit=-1 - np.arange(len(series)))
+
+
+def _overlapping(reference: Series, other: Series, shift: int) -> tuple[Ints, Ints]:
+    """The units of both ranks that are paired with this shift."""
+    units, others = len(reference.starts) - 1, len(other.starts) - 1
+    mine = np.arange(max(0, shift), min(units, others + shift))
+    return mine, mine - shift
+
+
+def _at_one_time(
+    reference: Series, other: Series, reference_ends: Ints, ends: Ints
+) -> tuple[Ints, Ints]:
+    """The operations that end together by the clock difference that these ends mean."""
+    ahead = (ends - reference_ends).astype(np.float64)
+    since, since_of_other = reference_ends[0], other.end_ts - reference_ends[0]
+    lines = [(0.0, _mode(ahead))]
+    if np.ptp(reference_ends) >= DRIFT_SPAN_NS and len(ahead) >= 2 * LEAST_OPERATIONS:
+        slope, _ = line_through_thirds((reference_ends - since).astype(np.float64), ahead)
+        left = ahead - slope * (reference_ends - since)
+        lines.append((slope, _mode(left)))
+    found = []
+    for slope, offset in lines:
+        moved = other.end_ts - np.round(offset + slope * since_of_other).astype(np.int64)
+        place = _mutually_nearest(reference.end_ts, moved)
+        theirs = np.flatnonzero(place >= 0)
+        mine = place[theirs]
+        is_near = np.abs(reference.end_ts[mine] - moved[theirs]) <= _TOGETHER_NS // 2
+        is_near &= reference.key[mine] == other.key[theirs]
+        found.append((mine[is_near], theirs[is_near]))
+    return max(found, key=lambda pairs: len(pairs[0]))
+
+
+def _mode(ahead: Floats) -> float:
+    """The middle of the values within _TOGETHER_NS of each other, where most are."""
+    values = np.sort(ahead)
+    after = np.searchsorted(values, values + _TOGETHER_NS, "right")
+    first = int(np.argmax(after - np.arange(len(values))))
+    return float(np.median(values[first : after[first]]))
 
 
 def _received_early(
@@ -182,11 +270,9 @@ def _paired(reference: Series, other: Series, shift: int) -> tuple[Ints, Ints] |
 
     None if fewer than half of the units overlap, or if too few of their operations are paired.
     """
-    units, others = len(reference.starts) - 1, len(other.starts) - 1
-    mine = np.arange(max(0, shift), min(units, others + shift))
-    if 2 * len(mine) < min(units, others):
+    mine, theirs = _overlapping(reference, other, shift)
+    if 2 * len(mine) < min(len(reference.starts), len(other.starts)) - 1:
         return None
-    theirs = mine - shift
     same = reference.signatures[mine] == other.signatures[theirs]
     operations = np.diff(reference.starts)[mine]
     if operations[same].sum() < _LEAST_LIKENESS * operations.sum():
@@ -268,6 +354,13 @@ def line_through_thirds(x: Floats, y: Floats) -> tuple[float, float]:
 Ranks = Mapping[int, Series]
 
 
+class KnownClock(NamedTuple):
+    """What is known of a rank's clock; as in table `clock`."""
+
+    compared_with: int
+    tolerance_ns: int
+
+
 def series_by_communicator(operations: Columns) -> dict[int, dict[int, Series]]:
     """The operations of each communicator, by rank; communicators and ranks are in order.
 
@@ -283,7 +376,13 @@ def series_by_communicator(operations: Columns) -> dict[int, dict[int, Series]]:
     return found
 
 
-def shared_numbers(ranks: Ranks, *, sender: int | None) -> list[tuple[Series, Ints]]:
+def shared_numbers(
+    ranks: Ranks,
+    *,
+    sender: int | None,
+    incomplete: Collection[int] = (),
+    clocks: Mapping[int, KnownClock] | None = None,
+) -> list[tuple[Series, Ints]]:
     """For each rank of a communicator, its operations with a number for the unit of each.
 
     A unit is a step, or a single operation outside steps. Numbers are those of the units on the
@@ -294,6 +393,8 @@ def shared_numbers(ranks: Ranks, *, sender: int | None) -> list[tuple[Series, In
         ranks: the operations of each rank.
         sender: the rank that sends, if data goes one way. Then a send may end long before it is
             received, so that units are matched by their order alone.
+        incomplete: ranks that are known to lack operations, or their times.
+        clocks: those of the ranks; None if all are the same.
     """
     reference = max(ranks.values(), key=len)
     found = []
@@ -307,7 +408,42 @@ def shared_numbers(ranks: Ranks, *, sender: int | None) -> list[tuple[Series, In
         elif sender is not None:
             found.append((series, _in_order(reference, series, sender)))
         else:
-            found.append((series, shared_units(reference, series)))
+            is_whole = {reference.rank, series.rank}.isdisjoint(incomplete)
+            of_two = [clocks[one.rank] for one in (reference, series)] if clocks else []
+            found.append((series, _by_time(reference, series, of_two, is_whole=is_whole)))
+    return found
+
+
+def _by_time(
+    reference: Series, series: Series, clocks: Sequence[KnownClock], *, is_whole: bool
+) -> Ints:
+    """The units of `shared_units`, without those that time does not show for sure.
+
+    If clocks were never compared, the order must show the same, and no operation may be lacking.
+    If one lacks operations, an operation that ends soon after another one may be either.
+    """
+    unit = shared_units(reference, series)
+    nothing = np.full_like(unit, -1)
+    if len({one.compared_with for one in clocks}) > 1:
+        is_sure = is_whole and np.array_equal(unit, reference.unit_of_operation)
+        return unit if is_sure else nothing
+    if is_whole:
+        return unit
+    apart_ns = max([_TOGETHER_NS, *(one.tolerance_ns for one in clocks)])
+    ends = reference.unit_spans[1][unit]
+    is_sure = np.abs(series.end_ts - ends) <= apart_ns
+    is_sure &= ~(_crowded(reference, apart_ns)[reference.starts[:-1][unit]])
+    is_sure &= ~_crowded(series, apart_ns)
+    return np.where((series.unit >= 0) | is_sure, unit, nothing)
+
+
+def _crowded(series: Series, apart_ns: int) -> Bools:
+    """Whether an operation ends within this time of another one."""
+    order = np.argsort(series.end_ts, kind="stable")
+    is_close = np.diff(series.end_ts[order]) <= apart_ns
+    found = np.zeros(len(series), np.bool_)
+    found[order[1:]] = is_close
+    found[order[:-1]] |= is_close
     return found
 
 
@@ -318,26 +454,3 @@ def _in_order(reference: Series, series: Series, sender: int) -> Ints:
     if pairs is not None:
         unit[pairs[1]] = pairs[0]
     return unit
-
-
-def in_order(ranks: Ranks, in_doubt: Ints) -> Ranks:
-    """The operations of a communicator whose order shows which ones of its ranks are the same.
-
-    Args:
-        ranks: the operations of each rank.
-        in_doubt: the kernels of those that may be after a loss of records. They stay if the
-            profiler numbered all operations, or if the rank has too few others.
-    """
-    if not len(in_doubt) or all(series.is_numbered for series in ranks.values()):
-        return ranks
-    found = {}
-    for rank, series in ranks.items():
-        is_sure = ~np.isin(series.kernel_id, in_doubt)
-        enough = LEAST_OPERATIONS <= np.count_nonzero(is_sure) < len(series)
-        found[rank] = _where(series, is_sure) if enough else series
-    return found
-
-
-def _where(series: Series, kept: npt.NDArray[np.bool_]) -> Series:
-    columns = {one.name: getattr(series, one.name) for one in fields(series) if one.name != "rank"}
-    return Series(series.rank, **{name: column[kept] for name, column in columns.items()})

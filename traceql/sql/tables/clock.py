@@ -3,7 +3,7 @@
 # Times in other tables are by the rank's own clock. The macro on_reference_clock converts them:
 # time by the reference clock = ts - offset_ns - drift x (ts - at_ns).
 # @scope  run
-# @needs  communicator_description, operation, operation_in_doubt, trace
+# @needs  communicator_description, incomplete_rank, operation, trace
 # @column rank           BIGINT   Rank.
 # @column compared_with  BIGINT   Reference rank: the lowest rank that collectives connect with this one, directly or through other ranks.
 # @column offset_ns      BIGINT   How far this clock is ahead of the reference clock at the time at_ns, ns; 0 if the ranks share a clock.
@@ -21,12 +21,12 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.collectives.clock_offset import clocks
-from traceql.analysis.collectives.operation_matching import in_order, series_by_communicator
+from traceql.analysis.collectives.operation_matching import series_by_communicator
 from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import columns_of
 
 _RANKS = "SELECT rank FROM trace WHERE rank IS NOT NULL ORDER BY rank"
-_IN_DOUBT = "SELECT kernel_id FROM operation_in_doubt"
+_INCOMPLETE = "SELECT rank FROM incomplete_rank"
 _OPERATIONS = """
     SELECT
         described.communicator_id, operation.rank, operation.kernel_id, operation.ts,
@@ -43,6 +43,6 @@ _OPERATIONS = """
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     ranks = [rank for (rank,) in con.execute(_RANKS).fetchall()]
     groups = series_by_communicator(columns_of(con.sql(_OPERATIONS)))
-    in_doubt = columns_of(con.sql(_IN_DOUBT))["kernel_id"]
-    found = [in_order(group, in_doubt) for group in groups.values()]
-    return pa.Table.from_pylist(clocks(ranks, found), declared_schema(__file__))
+    incomplete = {rank for (rank,) in con.execute(_INCOMPLETE).fetchall()}
+    found = clocks(ranks, groups.values(), incomplete)
+    return pa.Table.from_pylist(found, declared_schema(__file__))

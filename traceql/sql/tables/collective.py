@@ -2,10 +2,12 @@
 #
 # Rows of different ranks are one operation if they have the same communicator, the same key
 # (operation, role, layer and size), the same unit (step) and the same position among equal
-# operations of the unit. No match is forced: what does not fit stays unmatched.
+# operations of the unit. No match is forced: what does not fit stays unmatched. So do operations without
+# the profiler's numbers where time is no proof: if the clocks were never compared and the order shows
+# another match, or if a rank lacks operations and others follow within the error of the clocks.
 # @schema main
 # @scope  run
-# @needs  clock, communicator, communicator_description, on_reference_clock, operation, operation_plane
+# @needs  clock, communicator, communicator_description, incomplete_rank, on_reference_clock, operation, operation_plane
 # @empty_unless operation
 # @column id               BIGINT   Id of the row.
 # @column match_id         BIGINT   Number of the operation, the same on every rank that took part; NULL if it was not found on another rank.
@@ -37,7 +39,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceql.analysis.collectives.operation_matching import series_by_communicator, shared_numbers
+from traceql.analysis.collectives.operation_matching import (
+    KnownClock,
+    series_by_communicator,
+    shared_numbers,
+)
 from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import columns_of, query_tables
 
@@ -49,6 +55,8 @@ _PAIRED = pa.schema(
 _SENDERS = (
     "SELECT DISTINCT communicator_id, ranks[1] FROM communicator_description WHERE is_directed"
 )
+_INCOMPLETE = "SELECT rank FROM incomplete_rank"
+_CLOCKS = "SELECT rank, compared_with, tolerance_ns FROM clock"
 _OPERATIONS = """
     SELECT
         described.communicator_id, operation.rank, operation.kernel_id,
@@ -189,10 +197,14 @@ def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
 def _paired(con: duckdb.DuckDBPyConnection) -> pa.Table:
     """The communicator and the unit of each operation."""
     senders = dict(con.execute(_SENDERS).fetchall())
+    incomplete = {rank for (rank,) in con.execute(_INCOMPLETE).fetchall()}
+    clocks = {rank: KnownClock(*known) for rank, *known in con.execute(_CLOCKS).fetchall()}
     by_communicator = series_by_communicator(columns_of(con.sql(_OPERATIONS)))
     tables = [
         pa.table([series.kernel_id, np.full(len(series), number), unit], schema=_PAIRED)
         for number, ranks in by_communicator.items()
-        for series, unit in shared_numbers(ranks, sender=senders.get(number))
+        for series, unit in shared_numbers(
+            ranks, sender=senders.get(number), incomplete=incomplete, clocks=clocks
+        )
     ]
     return pa.concat_tables([_PAIRED.empty_table(), *tables])
