@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,7 +62,28 @@ class Workload:
 
     def facts(self) -> dict[str, Any]:
         known = {"mix": self.mix, "seed": self.seed}
-        return known | {"requests": len(self.requests), "concurrency": self.concurrency}
+        shared_pct = shared_prompt_pct([request.prompt for request in self.requests])
+        return known | {
+            "requests": len(self.requests),
+            "concurrency": self.concurrency,
+            "shared_prompt_pct": round(shared_pct, 1),
+        }
+
+
+def shared_prompt_pct(prompts: Sequence[Sequence[int] | str]) -> float:
+    """How much of the prompts begins another one too, percent: what a prefix cache can save.
+
+    In a sorted list, a prompt shares the most with the one before it.
+    """
+    ordered = sorted(prompts, key=lambda prompt: (isinstance(prompt, str), prompt))
+    shared = sum(_common(one, other) for one, other in pairwise(ordered))
+    return 100 * shared / max(1, sum(len(prompt) for prompt in prompts))
+
+
+def _common(one: Sequence[int] | str, other: Sequence[int] | str) -> int:
+    """The number of first tokens, or letters, that are equal."""
+    equal = (a == b for a, b in zip(one, other, strict=False))
+    return next((n for n, same in enumerate(equal) if not same), min(len(one), len(other)))
 
 
 def random_workload(

@@ -100,7 +100,6 @@ def files() -> list[Path]:
         "*.md",
         "docs/*.md",
         "queries/**/*.sql",
-        "checks/*.sql",
         "traceql/**/*.sql",
         "traceql/**/*.py",
         "capture/**/*.py",

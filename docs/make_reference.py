@@ -14,8 +14,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the packages beside this folder
 
 from capture.experiment.plan import plan_schema
+from traceql.analysis.diagnosis.catalog import GROUPS, causes
 from traceql.database.loading.draft import LOADED
-from traceql.plan.advise.tables import items
 from traceql.runs import compare, experiment
 from traceql.runs.compare import diff_queries
 from traceql.runs.experiment.experiment import experiment_queries
@@ -47,7 +47,7 @@ def pages() -> dict[str, str]:
         "queries.md": _queries(),
         "comparisons.md": _comparisons(),
         "experiments.md": _experiments(),
-        "checklist.md": _checklist(),
+        "causes.md": _causes(),
         "lake.md": _lake(),
         "tables.md": _tables(),
         "plans.md": _plans(),
@@ -59,13 +59,20 @@ def _queries() -> str:
     return _page(intro, catalog())
 
 
-def _checklist() -> str:
-    intro = (
-        "# Checklist\n\n"
-        "`traceql advise DB` runs these queries, and shows what is worth a look first. Each has "
-        "one row."
-    )
-    return _page(intro, items())
+def _causes() -> str:
+    parts = [
+        "# Causes\n\nThe catalogue of the [diagnosis](../diagnosis.md), in the order in which "
+        "causes are given lost time: specific ones before general ones."
+    ]
+    for group in GROUPS:
+        rows = [
+            _row(f"`{one.name}`", one.summary, ", ".join(one.unless), one.record)
+            for one in causes().values()
+            if one.group == group
+        ]
+        head = ["| cause | what it is | ruled out by | what decides it |", "|---|---|---|---|"]
+        parts.append("\n".join([f"## {group}\n", *head, *rows]))
+    return "\n\n".join([_NOTE, *parts]) + "\n"
 
 
 def _plans() -> str:

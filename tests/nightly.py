@@ -114,7 +114,7 @@ _QUERIES = [
     Rule("test_step_time", but=_RUNS),
     Rule("test_host_flame", but=_RUNS),
     Rule("test_pftrace", but=_RUNS),
-    Rule("test_root_causes", ("severe_findings",), but=_RUNS),
+    Rule("test_diagnosis", ("keep_the_contract",), but=_RUNS),
     Rule("test_waterfall", ("of_a_real_run",), but=_RUNS),
     Rule("test_rules", ("real_trace",), but=_RUNS),
     Rule("test_experiment_answers", ("every_allowed_value",)),

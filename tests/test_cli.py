@@ -35,7 +35,7 @@ Options:
 
 Look:
   load        Load traces, folders of ranks or run directories into DuckDB.
-  info        Show what ran, the findings, and whether the checks hold.
+  info        Show what ran, the diagnosis, and whether the checks hold.
   run         Run a query.
   sql         Run a read-only SQL statement.
   queries     List the queries, or describe one.
@@ -53,14 +53,13 @@ Record:
   experiment  Run a measurement plan on vLLM; measure GPU peaks.
 
 Plan:
-  advise      Recommend a parallel layout, or check a run's configuration.
+  advise      Recommend a parallel layout.
 
 Many runs:
   lake        Store many runs as Parquet and query across them.
 
 More:
   demo        Load the bundled four-GPU trace and show where the time went.
-  check       Check the layers and sums of a database: exit status 0 or 1.
   cut         Extract part of a run into a smaller database.
   export      Export a database to another format.
   mcp         Run an MCP server: findings, queries and SQL for an assistant.

@@ -15,7 +15,7 @@ from databases import EXAMPLES, SHARED
 from sqlglot import exp
 
 import traceql
-from traceql.analysis.findings.catalog import FindingFile, finding_files
+from traceql.analysis.diagnosis.catalog import causes
 from traceql.database.loading import load as loading
 from traceql.sql import execute
 from traceql.sql.definition import Definition, Kind, Schema, Scope, table_of
@@ -24,7 +24,10 @@ from traceql.sql.registry import definitions
 DEFINED = definitions()
 DERIVED = [one for one in DEFINED.values() if one.kind is not Kind.SOURCE]
 MADE = [one for one in DERIVED if not one.kind.is_macro]
-WITH_COLUMNS = [one for one in DEFINED.values() if not one.kind.is_macro]
+ROWS_OF_CAUSES = {one.table: one for one in causes().values()}
+WITH_COLUMNS = [
+    one for one in DEFINED.values() if not one.kind.is_macro and one.name not in ROWS_OF_CAUSES
+]
 _STATEMENT = re.compile(r"\s*(--[^\n]*\n\s*)*(SELECT|WITH|FROM)\b")
 _DEFINED_NAME = re.compile(rf"\b(FROM|JOIN)\s+({'|'.join(DEFINED)})\b")
 _EXAMPLE = "qwen3-32b-tp4-graph-nccl"
@@ -78,17 +81,9 @@ def test_head_names_what_the_sql_reads(one: Definition) -> None:
         assert set(one.needs) == called_by_macro(one)
         return
     read = set().union(*map(read_by, statements(one)), set()) - {one.name, "incoming", _GIVEN}
-    assert set(one.needs) == read | set(map(table_of, one.empty_unless))
-    assert list(one.needs) == sorted(set(one.needs))
-
-
-FINDING_FILES = finding_files()
-
-
-@pytest.mark.parametrize("file", FINDING_FILES, ids=[file.name for file in FINDING_FILES])
-def test_head_of_a_finding_names_what_its_sql_reads(file: FindingFile) -> None:
-    assert set(file.needs) == read_by(file.sql)
-    assert list(file.needs) == sorted(set(file.needs))
+    needs = [name for name in one.needs if name not in ROWS_OF_CAUSES]
+    assert set(needs) == read | set(map(table_of, one.empty_unless))
+    assert needs == sorted(set(needs))
 
 
 def test_every_scratch_table_is_read() -> None:
@@ -115,6 +110,20 @@ def described(con: duckdb.DuckDBPyConnection, name: str) -> list[tuple[str, str]
 @each(WITH_COLUMNS)
 def test_head_names_the_columns(one: Definition) -> None:
     assert described(example(), one.name) == [(c.name, c.type) for c in one.columns]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ROWS_OF_CAUSES)
+def test_a_cause_yields_what_the_diagnosis_reads(table: str) -> None:
+    required = {"is_confirmed", "reason", "headline", "evidence", "remedy"}
+    optional = {
+        *("unknowns", "claims", "saving_ns", "gain_pct", "samples", "is_severe", "is_notable"),
+        *("is_remark", "fine", "phase", "rank", "ts", "dur", "parameters"),
+    }
+    columns = {name for name, _ in described(example(), table)}
+    of_parameters = {value for _, value in ROWS_OF_CAUSES[table].parameters}
+    assert required <= columns
+    assert columns - required - optional <= of_parameters
 
 
 @pytest.mark.slow
@@ -179,7 +188,7 @@ def test_comments_are_those_of_the_heads() -> None:
 
 DATA = Path(__file__).parent / "data"
 PROFILERS = SHARED.parent / "profilers"
-SAID = [one for one in DEFINED.values() if one.empty_unless]
+SAID = [one for one in WITH_COLUMNS if one.empty_unless]  # rows of causes are made only then
 # Recordings, and a table that only they fill.
 RECORDINGS = {
     "run": ([EXAMPLES / "qwen3-8b-tp2-batch16"], "telemetry"),

@@ -43,7 +43,7 @@ def test_an_excerpt_is_a_database_that_says_what_it_has(database: Path, part: Pa
 
 @pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize(
-    "command", [["info"], ["run", "kernels.top"], ["sql"], ["check"], ["diff"], ["report"]]
+    "command", [["info"], ["run", "kernels.top"], ["sql"], ["diff"], ["report"]]
 )
 def test_every_command_names_the_excerpt(part: Path, tmp_path: Path, command: list[str]) -> None:
     more: dict[str, list[str | Path]] = {

@@ -5,12 +5,12 @@ from pathlib import Path
 import duckdb
 import pytest
 import traces
-from derived import answer, database, rows
+from derived import database, rows
 from forward_passes import run_of
 
 import traceql
 from traceql.analysis.classification.rules import write_rules
-from traceql.analysis.findings import catalog as finding_catalog
+from traceql.analysis.diagnosis.catalog import CAUSE_FOLDERS
 from traceql.analysis.layers import roles
 from traceql.errors import DefinitionInvalid, QueryInvalid
 from traceql.sql import execute
@@ -51,24 +51,23 @@ QUERY = """-- One row per rank: how many kernels it ran.
 -- @chart  none
 SELECT rank, COUNT(*) AS kernels FROM kernel GROUP BY rank
 """
-FINDING = """-- Kernels ran.
--- @title      toy finding
--- @notable    2
--- @severe     100
--- @unit       kernels
--- @threshold  least_ns = 5  Shorter kernels do not count.
--- @evidence   kernels.top rank=rank category='gemm'
--- @advice     Nothing.
--- @source     own
--- @needs      finding_rule, kernel
+CAUSE = """-- Kernels ran.
+-- @title   toy cause
+-- @group   kernels
+-- @query   kernels.top rank=rank category='gemm'
+-- @record  Nothing.
+-- @source  own
+-- @needs   time_unit
 SELECT
-    COUNT(*) AS value,
-    NULL::BIGINT AS cost_ns,
-    format('{} kernels ran.', COUNT(*)) AS finding,
-    MIN(kernel.rank) AS rank
-FROM kernel
-CROSS JOIN (SELECT thresholds FROM finding_rule WHERE finding = 'toy finding') AS rule
-WHERE kernel.dur >= rule.thresholds['least_ns']
+    COUNT(*) > 0 AS is_confirmed,
+    'no kernel ran' AS reason,
+    'A step computes for {saving}' AS headline,
+    [format('{} kinds of kernel ran.', COUNT(*)), NULL] AS evidence,
+    'Run fewer.' AS remedy,
+    list({'unit': unit, 'ns': 2 * ns}) AS claims,
+    MIN(time_unit.rank) AS rank
+FROM time_unit
+WHERE part = 'computing'
 """
 # Layers that a gather begins, so that no other family has them.
 FAMILY = """
@@ -100,30 +99,34 @@ def test_a_new_query_is_one_new_file(tmp_path: Path) -> None:
         assert opened.run("toy.count").rows() == [{"rank": 0, "kernels": 1}]
 
 
-def test_a_users_own_query_does_not_disturb_the_findings(
+def test_a_users_own_query_does_not_disturb_the_diagnosis(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "comm.stragglers.sql").write_text(QUERY)  # without the parameters of evidence
+    (tmp_path / "time.lost.sql").write_text(QUERY)  # without the parameters of causes
     monkeypatch.setenv("TRACEQL_QUERIES", str(tmp_path))
-    assert rows(database(), "SELECT COUNT(*) > 5 FROM finding_rule") == [(True,)]
+    assert rows(database(), "SELECT COUNT(*) > 3 FROM cause") == [(True,)]
 
 
-def add_finding(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def add_cause(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "toy.sql").write_text(text)
-    folders = [*finding_catalog.FINDING_FOLDERS, folder]
-    monkeypatch.setattr("traceql.analysis.findings.catalog.FINDING_FOLDERS", folders)
+    folders = [*CAUSE_FOLDERS, folder]
+    monkeypatch.setattr("traceql.analysis.diagnosis.catalog.CAUSE_FOLDERS", folders)
+    monkeypatch.setattr("traceql.sql.registry.CAUSE_FOLDERS", folders)
 
 
 @pytest.mark.slow
-def test_a_new_finding_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    add_finding(FINDING, tmp_path, monkeypatch)
-    con = database(*(traces.kernel(ts=n, dur=d) for n, d in ((0, 4), (10, 1), (20, 0.001))))
-    found = [row for row in answer(con, "overview.findings") if row[2] == "toy finding"]
-    # rank_order, severity, kind, finding, saving_ns, saving_pct, assumption, advice, query,
-    # parameters, value, unit, cost_ns, and rank, ts and dur of an example
-    assert [row[1:] for row in found] == [
-        ("notable", "toy finding", "2 kernels ran.", None, None, None, "Nothing.", "kernels.top",
-         {"rank": "0", "category": "gemm"}, 2.0, "kernels", None, None, None, None)
+def test_a_new_cause_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot save more than the time of the kernels: 5 of 21 us."""
+    add_cause(CAUSE, tmp_path, monkeypatch)
+    con = database(*(traces.kernel(ts=n, dur=d) for n, d in ((0, 4), (20, 1))))
+    found = rows(
+        con,
+        "SELECT severity, title, headline, evidence, remedy, saving_ns, query, parameters "
+        "FROM finding WHERE cause = 'toy'",
+    )
+    assert found == [
+        ("severe", "toy cause", "A step computes for 0.01 ms", ["1 kinds of kernel ran."],
+         "Run fewer.", 5_000, "kernels.top", {"rank": "0", "category": "gemm"})
     ]  # fmt: skip
 
 
@@ -212,29 +215,37 @@ def test_a_wrong_table_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("-- @evidence   kernels.top rank=rank category='gemm'\n", "", "it has no @evidence"),
-        ("-- @title      toy finding", "-- @title      late rank", "another finding has the title"),
-        ("-- @notable    2", "-- @notable    two", "'@notable two' is not a number"),
-        ("least_ns = 5", "least_ns 5", "is not 'name = number"),
+        ("-- @query   kernels.top rank=rank category='gemm'\n", "", "it has no @query"),
+        ("@group   kernels", "@group   odd", "@group is 'odd', not one of recording, host"),
+        ("-- @source", "-- @most    dire\n-- @source", "@most is 'dire', not one of severe"),
+        (
+            "-- @source",
+            "-- @after   nothing\n-- @source",
+            "there is no cause .nothing.",
+        ),
+        ("-- @source", "-- @unless  toy\n-- @source", "in a circle: toy -> toy"),
         ("rank=rank", "rank=", "is not 'name=value'"),
-        ("kernels.top", "kernels.topp", r"wrong @evidence: no query 'kernels\.topp'; did"),
-        ("rank=rank", "rnk=rank", r"wrong @evidence: kernels\.top has no parameter 'rnk'"),
-        ("kernel.dur", "kernel.size", r"cannot make finding toy .*toy\.sql.: .* named \"size\""),
-        ("AS value", "AS number", r"make finding toy .*toy\.sql.: .* \"value\" in .* not found"),
-        ("'least_ns']", "'least_ns'", r"make finding toy .*toy\.sql.: Parser Error: "),
-        ("kernel\n", "kernels\n", r"toy\.sql: no file defines 'kernels', which it needs"),
+        ("kernels.top", "kernels.topp", r"wrong @query: no query 'kernels\.topp'; did"),
+        ("rank=rank", "rnk=rank", r"wrong @query: kernels\.top has no parameter 'rnk'"),
+        (
+            "2 * ns",
+            "2 * size",
+            r"cannot make scratch toy_cause .*toy\.sql.: .* column \"size\" not found",
+        ),
+        ("AS claims", "AS claims)", r"make scratch toy_cause .*toy\.sql.: Parser Error: "),
+        ("@needs   time_unit", "@needs   kernels", r"toy\.sql: no file defines 'kernels', which"),
     ],
 )
-def test_a_wrong_finding_is_refused_in_one_line(
+def test_a_wrong_cause_is_refused_in_one_line(
     old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert old in FINDING
+    assert old in CAUSE
     con = duckdb.connect()
     execute.create_sources(con)
     write_rules(con, [])
-    add_finding(FINDING.replace(old, new), tmp_path, monkeypatch)
+    add_cause(CAUSE.replace(old, new), tmp_path, monkeypatch)
     with pytest.raises((DefinitionInvalid, QueryInvalid), match=message) as error:
-        execute.make_tables(con, ["finding"])
+        execute.make_tables(con, ["cause", "finding"])
     assert "\n" not in str(error.value)
 
 

@@ -317,4 +317,4 @@ def test_a_table_of_the_user_is_not_taken_for_ours(database: Path) -> None:
         con.execute("CREATE TABLE incoming AS SELECT 1 AS a")
     with traceql.open(database) as trace:
         assert "severity" in trace.sql("FROM finding").arrow().column_names
-        assert "severe" in trace.sql("FROM reference.finding_rule").arrow().column_names
+        assert "unless" in trace.sql("FROM reference.cause").arrow().column_names

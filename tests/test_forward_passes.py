@@ -273,3 +273,43 @@ def test_a_layer_that_waited_is_slow_by_idle_time() -> None:
     slots[late]["dur"] = 5  # whose fifth kernel is also 1 us longer
     (row,) = answer(database(*events), "layers.outliers")
     assert (row[4], row[7], row[9]) == (3, 100_000, "idle")
+
+
+@pytest.mark.parametrize(("copies", "found"), [("yyyy", True), ("yy", False)])
+def test_copied_inputs_are_before_the_layers_of_the_only_pass(copies: str, found: bool) -> None:
+    """vLLM on ROCm: inputs are copied, and the compiled embedding is like any elementwise kernel.
+
+    A layer may end with two copies, so that the recording may have begun within one.
+    """
+    layer = "ngerkagngeTLLLXXU"
+    passed = f"{copies}ee" + layer.replace("e", "", 1) + 5 * layer + "neEg"
+    layers, roles = attributed("gpt_oss", passed)
+    numbers = [n for n in range(6) for _ in range(len(layer) - (n == 0))]
+    expected_layers = [None] * (len(copies) + 2) + numbers + [None] * 4
+    assert layers[0] == (expected_layers if found else [None] * len(passed))
+    assert ("experts_gate_up" in roles[0]) == found
+
+
+# On an MI300X with AITER, one kernel (fmoe) computes both products of the experts.
+ON_ROCM = {
+    "qwen3_moe": ("ngnnrkagngTLX", {"n": "input_norm qk_norm qk_norm post_attn_norm"}),
+    "deepseek_v3": (
+        "nqgnnqgrkgacgqgnqgqgvqgTLqX",
+        {"n": "input_norm qk_norm qk_norm post_attn_norm", "v": "act"},
+    ),
+}
+
+
+@pytest.mark.parametrize("family", ON_ROCM)
+def test_experts_in_one_kernel_have_the_role_of_their_first_product(family: str) -> None:
+    layer, named = ON_ROCM[family]
+    named = named | {"k": "kv_write", "a": "attention", "T": "topk", "X": "experts_gate_up"}
+    passed = BEFORE + 4 * layer + AFTER
+    layers, roles = attributed(family, passed, passed)
+    assert layers[0] == [None] * len(BEFORE) + [
+        n for n in range(4) for _ in layer
+    ] + [None] * len(AFTER)  # fmt: skip
+    first = of_first_layer(layer, roles[0])
+    for letter, expected_roles in named.items():
+        assert [role for one, role in first if one == letter] == expected_roles.split()
+    assert "" not in [role for _, role in first]

@@ -9,7 +9,7 @@ import pytest
 from recorded_layers import Kernel, kernels, model_of
 from recordings import Recording, layers_by_module, modules_of_activities, recordings
 
-from traceql.analysis.layers.roles import families
+from traceql.analysis.layers.roles import families, roles
 
 MODEL_TYPES = {one for family in families() for one in family.model_types}
 QUICK = {"gemma2-eager", "deepseekv2-graph"}
@@ -28,7 +28,12 @@ def params(some: Iterable[Recording]) -> list[Any]:
 
 EAGER, GRAPH = recordings("eager"), recordings("graph")
 OF_FAMILIES = [one for one in recordings() if one.model_type in MODEL_TYPES]
-OF_NO_FAMILY = [one for one in EAGER if one.model_type not in {*MODEL_TYPES, UNRECOGNIZED}]
+# Models that are alone in their family, or nearly so.
+RARE = {
+    "cohere", "ernie4_5_moe", "exaone4", "falcon_h1", "glm4", "granite", "jamba", "kimi_linear",
+    "lfm2", "llama4_text", "minimax_m2", "olmo2",
+}  # fmt: skip
+OF_RARE_FAMILY = [one for one in EAGER if one.model_type in RARE]
 
 
 @pytest.mark.parametrize("recording", params(EAGER))
@@ -74,8 +79,12 @@ def test_nearly_all_time_of_known_models_has_a_role(recording: Recording) -> Non
 ATTENTION = {"input_norm", "qkv_proj", "kv_write", "attention", "o_proj", "post_attn_norm"}
 MLP = {"gate_up_proj", "act", "down_proj"}
 EXPERTS = {"router", "topk", "moe_align", "experts_gate_up", "experts_down", "moe_sum"}
-NORMED = {"qwen3", "qwen3_moe", "gemma3_text", "qwen3_next", "deepseek_v2", "deepseek_v3"}
-BETWEEN_NORMS = {"gemma2", "gemma3_text"}
+NORMED = {
+    "qwen3", "qwen3_moe", "gemma3_text", "qwen3_next", "deepseek_v2", "deepseek_v3", "minimax_m2",
+    "lfm2", "llama4_text",
+}  # fmt: skip
+BETWEEN_NORMS = {"gemma2", "gemma3_text", "glm4"}
+BEFORE_NORMS = {"olmo2", "exaone4"}  # norms behind attention and the MLP alone
 # Kernels that do the work of a role of which a layer has one: (role, symbols).
 ONCE = (
     ("kv_write", "k"), ("o_proj", "g"), ("router", "g"), ("experts_gate_up", "X"),
@@ -84,8 +93,14 @@ ONCE = (
 
 
 def has_experts(config: dict[str, Any], layer: int) -> bool:
-    if not config.get("num_experts_per_tok"):
+    if config.get("model_type") == "ernie4_5_moe":
+        return layer >= 1  # by default, of which config.json has none
+    if not config.get("num_experts_per_tok", config.get("num_experts_per_token")):
         return False
+    if "expert_layer_period" in config:  # Jamba
+        return bool(layer % config["expert_layer_period"] == config["expert_layer_offset"])
+    if "moe_layers" in config:  # Llama 4
+        return layer in config["moe_layers"]
     every = config.get("decoder_sparse_step", 1)  # Qwen
     only = layer not in config.get("mlp_only_layers", []) and (layer + 1) % every == 0
     return only and layer >= config.get("first_k_dense_replace", 0)  # DeepSeek, GLM
@@ -93,7 +108,11 @@ def has_experts(config: dict[str, Any], layer: int) -> bool:
 
 def shared_expert(config: dict[str, Any]) -> set[str]:
     """The roles of an expert that serves all tokens; only Qwen's has a gate."""
-    if config.get("n_shared_experts"):
+    if (
+        config.get("n_shared_experts")
+        or config.get("num_shared_experts")
+        or config.get("model_type") in ("llama4_text", "ernie4_5_moe")
+    ):
         return MLP
     return MLP | {"shared_gate"} if config.get("shared_expert_intermediate_size") else set()
 
@@ -104,7 +123,25 @@ def roles_of_layer(recording: Recording, layer: int) -> tuple[set[str], set[str]
     needed, allowed = {*ATTENTION}, {"rope"}
     if config.get("layer_types", [""] * recording.layers)[layer] == "linear_attention":
         needed = needed - {"kv_write"} | {"conv", "attn_norm"}
-    elif model_type in NORMED:
+    elif config.get("layer_types", [""] * recording.layers)[layer] == "conv":  # LFM2
+        needed = needed - {"kv_write", "attention"} | {"conv"}
+    elif (
+        model_type == "jamba" and layer % config["attn_layer_period"] != config["attn_layer_offset"]
+    ):
+        needed = needed - {"kv_write"} | {"conv", "qk_norm"}
+    elif model_type == "kimi_linear" and layer + 1 in config["linear_attn_config"]["kda_layers"]:
+        needed = needed - {"kv_write"} | {"conv", "attn_norm"}
+        allowed.add("qk_norm")
+    elif model_type == "kimi_linear":
+        needed |= {"kv_b_proj", "qk_norm"}
+    elif model_type == "falcon_h1":
+        needed |= {"conv", "attn_norm"}
+    elif model_type == "cohere":
+        needed -= {"post_attn_norm"}
+    elif model_type in BEFORE_NORMS:
+        needed = needed - {"input_norm"} | {"qk_norm"}
+        (needed if recording.mode == "eager" else allowed).add("post_mlp_norm")
+    elif model_type in NORMED and config.get("no_rope_layers", [1] * recording.layers)[layer]:
         (needed if recording.mode == "eager" else allowed).add("qk_norm")
     if model_type.startswith("deepseek"):
         needed.add("kv_b_proj")
@@ -133,7 +170,9 @@ def test_layers_of_known_models_have_the_roles_of_their_code(recording: Recordin
         problems[f"layer {layer} has {extra}"] += bool(extra)
         for role, symbols in ONCE:
             count = sum(one.role == role and one.symbol in symbols for one in of_layer)
-            problems[f"layer {layer} has {count} {role}"] += count != (role in needed)
+            # Of attention, and of the state-space model beside it.
+            times = 2 if role == "o_proj" and recording.model_type == "falcon_h1" else 1
+            problems[f"layer {layer} has {count} {role}"] += count != times * (role in needed)
     assert +problems == Counter()
 
 
@@ -170,6 +209,18 @@ ROLE_OF_MODULE = [
     (r"^(linear_attn\.chunk_gated_delta_rule|linear_attn)$", "a", "attention"),
     (r"^linear_attn\.norm$", "n", "attn_norm"),
     (r"^(linear_attn|mamba|mamba\.mamba|short_conv)\.out_proj$", "[gs]", "o_proj"),
+    (r"^mamba(\.mamba)?\.(in|x|dt)_proj$|^short_conv\.in_proj$", "[gs]", "qkv_proj"),
+    (r"^(mamba|mamba\.mamba|short_conv|self_attn)$", "[uw]", "conv"),
+    (r"^(mamba|mamba\.mamba|self_attn)$", "a", "attention"),
+    (r"^mamba\.(b|c|dt)_layernorm$", "n", "qk_norm"),
+    (r"^mamba\.mamba\.norm$|^self_attn\.o_norm$", "[nv]", "attn_norm"),
+    (r"^self_attn\.([qkvb]|[fg]_[ab])_proj$", "[gs]", "qkv_proj"),
+    (r"^self_attn\.[qk]_layernorm$", "n", "qk_norm"),
+    (r"^(pre_ff_layernorm|ffn_norm)$", ".", "post_attn_norm"),
+    # The experts of Kimi Linear have no module of their own.
+    (r"^model\.layers\.\d+$", "T", "topk"),
+    (r"^model\.layers\.\d+$", "X", ["experts_gate_up", "experts_down"]),
+    (r"^model\.layers\.\d+$", "U", "moe_sum"),
     (r"^post_attention_layernorm$", ".", "post_attn_norm"),
     (r"^pre_feedforward_layernorm$", ".", "pre_mlp_norm"),
     (r"^post_feedforward_layernorm$", ".", "post_mlp_norm"),
@@ -228,19 +279,34 @@ def test_roles_are_those_of_the_modules(recording: Recording) -> None:
             wrong += one.dur
             confused[module, one.symbol, one.role, role] += one.dur
     inside = sum(one.dur for one in kernels(recording, configured=True) if one.layer is not None)
-    assert total >= 0.8 * inside
+    # A quarter of Falcon-H1's time is multiplications by constants, which have no module.
+    assert total >= 0.75 * inside
     assert wrong <= 0.01 * total, confused
 
 
-@pytest.mark.parametrize("recording", params(OF_NO_FAMILY))
-def test_roles_of_unnamed_models_of_no_family_are_right_or_unknown(recording: Recording) -> None:
+def by_place(recording: Recording) -> dict[Kernel, str | None]:
+    """The roles of kernels in layers if no family had the model."""
+    found: dict[Kernel, str | None] = {}
+    for of_layer in by_layer(kernels(recording)).values():
+        main = Counter(one.stream for one in of_layer).most_common(1)[0][0]
+        on_main = [one for one in of_layer if one.stream == main]
+        text = "".join(one.symbol for one in on_main)
+        found |= dict(zip(on_main, roles(text, None), strict=True))
+    return found
+
+
+@pytest.mark.parametrize("known", ["family", "nothing"])
+@pytest.mark.parametrize("recording", params(OF_RARE_FAMILY))
+def test_roles_of_unnamed_models_are_right_or_unknown(recording: Recording, known: str) -> None:
     total = wrong = 0
     confused = Counter[tuple[str, str, str | None, str]]()
+    without_family = by_place(recording) if known == "nothing" else {}
     for one, module, role in judged(recording, configured=False):
         total += one.dur
-        if one.role is not None and not re.fullmatch(role, one.role):
+        found = without_family.get(one, one.role)
+        if found is not None and not re.fullmatch(role, found):
             wrong += one.dur
-            confused[module, one.symbol, one.role, role] += one.dur
+            confused[module, one.symbol, found, role] += one.dur
     assert wrong <= 0.01 * total, confused
     modules = modules_of_activities(recording)
     for one in kernels(recording):

@@ -9,11 +9,12 @@ import databases
 import pytest
 import traces
 from command_line import output
+from forward_passes import CHECKS
 from recordings import load_without_modules, recordings
 from shared_files import shared_file
 
 import traceql
-from traceql.util.resources import CHECKS, EXAMPLES
+from traceql.util.resources import EXAMPLES
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +46,23 @@ def test_every_check_passes_on_our_traces(name: str) -> None:
 def test_traces_of_others(name: str, count: int) -> None:
     (row,) = databases.trace(name).sql("SELECT COUNT(DISTINCT layer) AS layers FROM kernel")
     assert row["layers"] == count
+
+
+def test_gpt_oss_on_rocm_has_24_layers_with_roles(tmp_path: Path) -> None:
+    """24 writes to the KV cache, each before attention and two products of experts."""
+    run = databases.SHARED.parent / "reports" / "gpt-oss-on-mi300x"
+    if not run.is_dir():
+        pytest.skip(f"no {run}")
+    with traceql.open(traceql.load(run, tmp_path / "run.duckdb").database) as trace:
+        counted = trace.select("""
+            SELECT role, COUNT(*) AS kernels, COUNT(DISTINCT layer) AS layers FROM kernel
+            WHERE symbol IN ('k', 'a', 'X') GROUP BY role
+        """).rows()
+        assert {row["role"]: (row["kernels"], row["layers"]) for row in counted} == dict.fromkeys(
+            ["kv_write", "attention", "experts_gate_up", "experts_down"], (24, 24)
+        )
+        roleless = trace.select("SELECT COUNT(*) AS n FROM kernel WHERE role IS NULL").rows()
+        assert roleless == [{"n": 0}]
 
 
 # What a layer of these two models launches, as the code of their modules has it: Qwen2 of Hugging
@@ -165,7 +183,7 @@ def test_annotated_ranges_name_layers(tmp_path: Path) -> None:
 # --- families in the ledger, in checks and in `traceql info` -------------------------------------
 
 
-UNKNOWN = "falconh1-graph"
+UNKNOWN = "mamba2-graph"
 
 
 def loaded(name: str, folder: Path, *, configured: bool) -> Path:
@@ -182,7 +200,7 @@ def loaded(name: str, folder: Path, *, configured: bool) -> Path:
     ("configured", "reason"),
     [
         (False, "the layers fit no known family"),
-        (True, "no family is known for the configured model_type falcon_h1"),
+        (True, "no family is known for the configured model_type mamba2"),
     ],
 )
 def test_an_unknown_family_is_no_failure(tmp_path: Path, *, configured: bool, reason: str) -> None:

@@ -168,23 +168,3 @@ def test_between_hosts_the_network_bounds_a_group(
     about = {"topology": all_pairs("NV18"), "network_adapters": adapters}
     with elsewhere(two_hosts, tmp_path, "NVIDIA H200", **about) as trace:
         assert links(trace) == {"0 1": ("NVLink 4", 450), "0 2": across, "0 1 2 3": all_four}
-
-
-@pytest.mark.parametrize(
-    ("gbps", "topology", "expected"),
-    [
-        (40, "SYS", None),
-        (25, "SYS", "40% of PCIe 5.0 x16 (63 GB/s)"),
-        (40, "NV18", "9% of NVLink 4 (450 GB/s)"),
-    ],
-)
-def test_the_finding_compares_with_the_link_that_there_is(
-    gbps: float, topology: str, expected: str | None, two_gpus: Path, tmp_path: Path
-) -> None:
-    """40 GB/s is 9% of NVLink, but 63% of PCIe; 25 GB/s is 40% of PCIe."""
-    database = two_gpus if gbps == 40 else recorded(tmp_path, "", [[0, 1]], gbps=gbps)
-    about = {"topology": all_pairs(topology)}
-    with elsewhere(database, tmp_path, "NVIDIA H200", **about) as trace:
-        found = [r["finding"] for r in trace.run("overview.findings") if r["kind"] == "link use"]
-    assert bool(found) == bool(expected)
-    assert expected is None or expected in found[0]

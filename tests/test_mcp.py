@@ -87,20 +87,21 @@ def test_every_tool_says_that_it_only_reads(assistant: Assistant) -> None:
 
 
 @pytest.mark.slow
-def test_an_assistant_goes_from_the_findings_to_the_rows_that_show_them(
-    assistant: Assistant, trace: traceql.Run
-) -> None:
-    found = assistant.answer("findings")["findings"]
+def test_an_assistant_goes_from_the_findings_to_the_rows_that_show_them(tmp_path: Path) -> None:
+    trace = databases.trace("qwen3-32b-tp4-graph-nccl")
+    with conversation(trace.path, cwd=tmp_path) as assistant:
+        answer = assistant.answer("findings")
+        found = answer["findings"]
+        shown = assistant.answer("run_query", **found[0]["run_query"])
     expected = trace.query("overview.findings").rows()
-    assert [row["finding"] for row in found] == [row["finding"] for row in expected]
+    assert [row["headline"] for row in found] == [row["headline"] for row in expected]
+    assert answer["undecided"]["rows"]
     name, parameters = expected[0]["query"], dict(expected[0]["parameters"])
-    assert found[0]["evidence"] == {"name": name, "parameters": parameters}
-
-    answer = assistant.answer("run_query", **found[0]["evidence"])
-    shown = trace.query(name, **parameters)
-    assert answer["columns"] == shown.columns
-    assert answer["rows"] == [list(row.values()) for row in shown][:50]
-    assert answer["total_rows"] == len(shown)
+    assert found[0]["run_query"] == {"name": name, "parameters": parameters}
+    rows = trace.query(name, **parameters)
+    assert shown["columns"] == rows.columns
+    assert shown["rows"] == [list(row.values()) for row in rows][:50]
+    assert shown["total_rows"] == len(rows)
 
 
 def test_a_query_says_what_its_rows_are_and_why_there_are_none(

@@ -214,15 +214,17 @@ def test_a_finding_is_over_the_whole_run_and_where_it_shows_best(tmp_path: Path)
         con.execute("""
             CREATE OR REPLACE TABLE finding AS
             SELECT * FROM (VALUES
-                (1, 'severe', 'late rank', 'Rank 0 is late.', 20.0, '%', 5, 'comm.stragglers',
-                    MAP {'rank': '0', 'name': 'it''s $HOME'}, 'Pin it.',
-                    0, 10_000, 80_000, 4, 'if'),
-                (2, 'notable', 'GPU idle', 'Idle.', 6.0, '%', NULL, 'idle.host',
-                    MAP {}, 'Use graphs.', NULL, NULL, NULL, NULL, NULL)
+                (1, 'severe', 'late_peer', 'late rank', 'Rank 0 is late.', ['It is.'],
+                    'comm.stragglers', MAP {'rank': '0', 'name': 'it''s $HOME'}, 'Pin it.',
+                    0, 10_000, 80_000, 4),
+                (2, 'notable', 'slow_hosts', 'slow hosts', 'Idle.', ['It is.'], 'idle.host',
+                    MAP {}, 'Use graphs.', NULL, NULL, NULL, NULL)
             ) AS finding (
-                rank_order, severity, kind, finding, value, unit, cost_ns, query, parameters,
-                advice, rank, ts, dur, saving_ns, assumption
-            )
+                rank_order, severity, cause, title, headline, evidence, query, parameters,
+                remedy, rank, ts, dur, saving_ns
+            ),
+            (SELECT NULL AS saving_low_ns, NULL AS saving_high_ns, NULL AS gain_pct,
+                NULL AS unknowns)
         """)
     with traceql.open(database) as trace, enriched(trace, tmp_path) as tp:
         found = slices(tp, "track = 'Findings'", "parent", "ts", "dur", "name", "see", "try")

@@ -46,6 +46,12 @@ def complete() -> traceql.Run:
     return databases.trace(BUNDLED)
 
 
+@pytest.fixture(scope="module")
+def diagnosed() -> traceql.Run:
+    """A run with two findings."""
+    return databases.trace("qwen3-32b-tp4-graph-nccl")
+
+
 def tables_in(database: Path) -> set[str]:
     with duckdb.connect(str(database), read_only=True) as con:
         found = con.execute("SELECT table_name FROM duckdb_tables()").fetchall()
@@ -191,7 +197,7 @@ def test_duckdb_opens_the_file_while_a_run_is_open_and_makes_tables(database: Pa
             with traceql.open(database) as third:
                 assert third.query("kernels.top").rows() == found
         with duckdb.connect(str(database), read_only=True) as con:
-            assert con.execute("SELECT COUNT(*) FROM finding").fetchall() == [(2,)]
+            assert con.execute("SELECT COUNT(*) FROM finding").fetchall() == [(0,)]
         counted = subprocess.run(
             [sys.executable, "-c", _COUNTS, database], capture_output=True, text=True, check=True
         )
@@ -235,22 +241,22 @@ def test_an_interrupt_ends_a_statement_and_the_making_of_tables(run: traceql.Run
 # --- the run as a whole --------------------------------------------------------------------------
 
 
-def test_findings_are_those_of_the_query(complete: traceql.Run) -> None:
-    rows = complete.query("overview.findings").rows()
-    assert [one.text for one in complete.findings] == [row["finding"] for row in rows]
-    first = complete.findings[0]
-    assert (first.number, first.severity, first.saving_ns) == (1, "severe", rows[0]["saving_ns"])
-    assert complete.query(first.query, **first.parameters).rows()
-    shown = repr(complete.findings)
-    assert shown.startswith(f"1. severe: {first.text}")
+def test_findings_are_those_of_the_query(diagnosed: traceql.Run) -> None:
+    rows = diagnosed.query("overview.findings").rows()
+    assert [one.headline for one in diagnosed.findings] == [row["headline"] for row in rows]
+    first = diagnosed.findings[0]
+    assert (first.number, first.cause, first.remedy) == (1, rows[0]["cause"], rows[0]["remedy"])
+    assert diagnosed.query(first.query, **first.parameters).rows()
+    shown = repr(diagnosed.findings)
+    assert shown.startswith(f"1. {first.severity}: {first.headline}")
     assert f'see run.query("{first.query}")' in shown
 
 
-def test_a_run_displays_its_findings(complete: traceql.Run) -> None:
-    assert repr(complete).endswith("1 rank of NVIDIA H200, 9 steps, 3,663 kernels>")
-    shown = complete._repr_html_()
-    assert "1 rank of NVIDIA H200" in shown
-    assert shown.count("<li><b>") == len(complete.findings) == 2
+def test_a_run_displays_its_findings(diagnosed: traceql.Run) -> None:
+    assert repr(diagnosed).endswith("4 ranks of NVIDIA H200, 28 steps, 24,312 kernels>")
+    shown = diagnosed._repr_html_()
+    assert "4 ranks of NVIDIA H200" in shown
+    assert shown.count("<li><b>") == len(diagnosed.findings) == 2
 
 
 def test_a_closed_run_says_so(database: Path) -> None:
@@ -284,32 +290,32 @@ def test_a_report_has_the_form_that_its_name_says(complete: traceql.Run, tmp_pat
 
 
 def test_the_ui_gets_the_place_of_a_finding(
-    complete: traceql.Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    diagnosed: traceql.Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served: list[Any] = []
     monkeypatch.setattr("webbrowser.open", served.append)
     serve = "traceql.present.ui.server.PageServer.serve"
     monkeypatch.setattr(serve, lambda _, site: served.append(site))
-    complete.ui(finding=1, offline=True)
+    diagnosed.ui(finding=1, offline=True)
     link, site = served
     assert link == capsys.readouterr().out.strip()
-    assert f"{complete.path.stem}.pftrace" in str(site.files)
-    (place,) = complete.sql("SELECT ts FROM finding WHERE rank_order = 1").fetchall()
+    assert f"{diagnosed.path.stem}.pftrace" in str(site.files)
+    (place,) = diagnosed.sql("SELECT ts FROM finding WHERE rank_order = 1").fetchall()
     assert f"&ts={place[0]}&" in link
 
 
-def test_perfetto_sees_the_same_kernels_at_the_same_times(complete: traceql.Run) -> None:
+def test_perfetto_sees_the_same_kernels_at_the_same_times(diagnosed: traceql.Run) -> None:
     kernels = "SELECT ts, dur, name FROM kernel WHERE kind = 'kernel' ORDER BY ALL"
-    with complete.perfetto(rank=0) as tp:
+    with diagnosed.perfetto(rank=0) as tp:
         seen = tp.query("SELECT ts, dur, name FROM slice WHERE category = 'kernel'")
         found = sorted((row.ts, row.dur, row.name) for row in seen)
-    assert found == complete.sql(kernels).fetchall()
+    assert found == diagnosed.sql(kernels).fetchall()
     with pytest.raises(traceql.TraceqlError, match="has no rank 5"):
-        complete.perfetto(rank=5)
+        diagnosed.perfetto(rank=5)
 
 
-def test_advice_is_predicted_from_a_run(complete: traceql.Run) -> None:
-    advice = traceql.advise(complete, model="qwen3-8b", gpus=2)
+def test_advice_is_predicted_from_a_run(diagnosed: traceql.Run) -> None:
+    advice = traceql.advise(diagnosed, model="qwen3-8b", gpus=2)
     assert advice.is_recorded
     assert advice.recommended in (None, advice.candidates[0])
 

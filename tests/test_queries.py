@@ -17,9 +17,8 @@ from traceql.util.resources import QUERIES
 
 FILES = sorted(QUERIES.glob("*.sql"))
 OF_COMPARISONS = sorted((QUERIES / "diff").glob("*.sql"))
-OF_CHECKLIST = sorted((QUERIES / "advise").glob("*.sql"))
 OF_EXPERIMENTS = sorted((QUERIES / "experiment").glob("*.sql"))  # test_experiment_answers runs them
-EVERY = FILES + OF_COMPARISONS + OF_CHECKLIST
+EVERY = FILES + OF_COMPARISONS
 OF_FLEET = sorted((QUERIES / "fleet").glob("*.sql"))  # test_fleet runs them
 DESCRIBED = EVERY + OF_EXPERIMENTS + OF_FLEET
 Asked = Callable[[Path], traceql.Trace | traceql.Comparison]
@@ -48,7 +47,7 @@ def trace(
         "no kernels": lambda: loaded(folder, *events),
         "no events": lambda: loaded(folder),
     }[request.param]()
-    with traceql.Trace(database, queries=[QUERIES / "advise"]) as opened:
+    with traceql.Trace(database) as opened:
         yield opened
 
 

@@ -9,7 +9,6 @@ import duckdb
 import pytest
 
 import traceql
-from traceql.sql.execute import make_tables
 
 pytestmark = pytest.mark.slow
 
@@ -97,14 +96,3 @@ def test_of_a_tensor_larger_than_the_cache_only_the_rest_is_compulsory(batch: Pa
             WHERE cost.role = 'act' AND step_tokens.tokens = 7170
         """).fetchall()
     assert found == [(rows * 24576 - kept + rows * 12288 - kept,)]
-
-
-def test_a_small_batch_is_a_finding_only_if_the_cost_of_all_parts_is_known(batch: Path) -> None:
-    found = "SELECT COUNT(*) FROM finding WHERE kind = 'small batch'"
-    with duckdb.connect(str(batch)) as con:
-        con.execute("SET search_path = 'main,internal,reference'")
-        assert con.execute(found).fetchall() == [(1,)]
-        con.execute("UPDATE cost SET flops = NULL, hbm_bytes = NULL WHERE role = 'down_proj'")
-        con.execute("DROP TABLE finding")
-        make_tables(con, ["finding"])
-        assert con.execute(found).fetchall() == [(0,)]

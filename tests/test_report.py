@@ -23,9 +23,9 @@ from traceql.util.files import replace_file
 _FOUND = """\
 -- One row per finding.
 -- @chart none
-SELECT 1 AS rank_order, 'severe' AS severity, 'Rank 3 is late by 5 <b>ms</b>' AS finding,
-    5.0 AS value, 'ms' AS unit, 'comm.skew' AS query, MAP {'rank': '3'} AS parameters,
-    'pin its host' AS advice, NULL AS saving_ns, NULL AS ts
+SELECT 1 AS rank_order, 'severe' AS severity, 'Rank 3 is late by 5 <b>ms</b>' AS headline,
+    ['It waits.'] AS evidence, 'comm.skew' AS query, MAP {'rank': '3'} AS parameters,
+    'pin its host' AS remedy, NULL AS saving_ns, NULL AS gain_pct, NULL AS unknowns, NULL AS ts
 """
 _STRANGE = """\
 -- One row per thing that a page must not believe.
@@ -131,17 +131,20 @@ def test_command_line_writes_a_page_or_the_same_facts_as_data(
 
 @pytest.mark.slow
 def test_a_finding_leads_to_its_figure_and_to_its_place_in_the_trace() -> None:
-    trace = databases.trace("qwen3-8b-tp1-graph")
+    trace = databases.trace("qwen3-32b-tp4-graph-nccl")
     found = list(answers(trace))
     answer = next(one for one in found if one.query.name == "overview.findings")
     html = findings(answer, quote("run 1.duckdb"), {one.query.name: one for one in reversed(found)})
-    lost = next(row for row in answer.result if row["query"] == "time.lost")
-    number = lost["rank_order"]
-    assert '<a href="#time-lost">Lost time by phase</a>' in html
-    title = "Time below the roofline by role"
-    assert f'<a href="#efficiency-roles" data-phase="decode">{title}</a>' in html
+    figures = {one.query.name: one for one in found}
+    placed, shown = next(
+        (row, figures[row["query"]])
+        for row in answer.result
+        if row["ts"] is not None and row["query"] in figures
+    )
+    number = placed["rank_order"]
+    assert f'<a href="#{shown.anchor}"' in html
     assert f"<code>traceql ui &#x27;run 1.duckdb&#x27; --finding {number}</code>" in html
-    assert place_of_finding(trace, number).ts == lost["ts"]
+    assert place_of_finding(trace, number).ts == placed["ts"]
     with pytest.raises(traceql.TraceqlError, match="no finding 99; list the findings"):
         place_of_finding(trace, 99)
 

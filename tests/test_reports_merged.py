@@ -68,7 +68,7 @@ SAME = [
     "SELECT rank, ts, dur, cause FROM gap",
     "SELECT COUNT(*) FROM flow",
     "SELECT rank, world_size, device_name FROM trace",
-    "SELECT kind, finding FROM finding",
+    "SELECT cause, headline FROM finding",
 ]
 RECORDED = {"qwen3-8b-pp2-graph": (0, 1), "qwen3-32b-tp4-graph-nccl": (1, 3)}
 
@@ -91,7 +91,7 @@ def test_recordings_are_the_same_merged(
     assert contents(together) == contents(apart)
     if name == "qwen3-8b-pp2-graph":
         assert together.run("pp.bubble").rows()
-        assert not rows(together, "FROM finding WHERE finding LIKE '%pipeline of 3 stages%'")
+        assert not rows(together, "FROM finding WHERE headline LIKE '%3 pipeline stages%'")
     else:
         spans = rows(together, WINDOWS)
         assert [round(span / 1e5) for *_, span, _ in spans] == [1762, 1762]

@@ -412,8 +412,8 @@ def drift_of(fault: Fault) -> float:
 
 
 def require_findings(situation: Situation, run: traceql.Run) -> None:
-    found = {row["kind"]: row for row in run.query("overview.findings").rows()}
-    assert ("broken ledger" in found) == any(rank.failing for rank in situation.ranks)
+    found = {row["cause"] for row in run.query("overview.findings").rows()}
+    assert ("broken_ledger" in found) == any(rank.failing for rank in situation.ranks)
 
 
 def require_right(situation: Situation, *, with_findings: bool) -> None:

@@ -1,16 +1,11 @@
-"""Root causes of lost time, calls of roles, and what findings make of them."""
+"""Root causes of lost time, calls of roles, names of host events, latencies of both passes."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import databases
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from command_line import called, refusal
-from databases import cases
 from derived import answer, database, rows
 from forward_passes import forward, whole
 from recorded_runs import answer as finished
@@ -83,14 +78,6 @@ def test_idle_time_of_a_rank_and_the_waiting_for_it_have_one_root(tmp_path: Path
             (1, "prefill", 120_000, 0, 0),
             (1, "decode", 80_000, 0, 60_000),
         ]
-        (finding,) = (
-            row for row in trace.run("overview.findings") if row["kind"] == "host-bound steps"
-        )
-        # No decode step ran in a graph to compare with: 120 us of two ranks, at most.
-        assert (finding["cost_ns"], finding["saving_ns"]) == (120_000, 60_000)
-        assert finding["assumption"].startswith("if the host never held them up")
-        assert "79% of it is due to the host of rank 1" in finding["finding"]
-        assert (finding["rank"], finding["ts"], finding["dur"]) == (1, 120_000, 60_000)
 
 
 # --- calls ---------------------------------------------------------------------------------------
@@ -136,80 +123,6 @@ def test_host_events_that_differ_in_a_number_have_one_name(name: str, group: str
     con = database()
     con.execute("SELECT 1 AS host_name")  # makes the macro
     assert con.execute("SELECT host_name($name)", {"name": name}).fetchall() == [(group,)]
-
-
-# --- findings ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("run", cases(list(databases.RUNS)))
-def test_severe_findings_come_first_and_then_those_that_save_most(run: str) -> None:
-    trace = databases.trace(run)
-    found = trace.run("overview.findings").rows()
-    assert [row["rank_order"] for row in found] == list(range(1, len(found) + 1))
-    severities = [row["severity"] for row in found]
-    assert severities == sorted(severities, key=["severe", "notable"].index)
-    ranks = trace.select("SELECT COUNT(DISTINCT rank) AS n FROM device_timeline").rows()[0]["n"]
-    for severity in ("severe", "notable"):
-        worth = [
-            row["saving_ns"] if row["saving_ns"] is not None else (row["cost_ns"] or 0) / ranks
-            for row in found
-            if row["severity"] == severity
-        ]
-        assert worth == sorted(worth, reverse=True)
-    for row in found:
-        assert (row["saving_ns"] is None) == (row["assumption"] is None)
-        if row["ts"] is not None:
-            place = {"rank": row["rank"], "ts": row["ts"], "end": row["ts"] + row["dur"]}
-            assert trace.select(
-                "SELECT 1 FROM device_timeline WHERE rank = $rank GROUP BY rank "
-                "HAVING MIN(ts) <= $ts AND $end <= MAX(ts + dur)",
-                place,
-            ).rows()
-
-
-def throttled(run: Path, clocks: Sequence[tuple[str, int, int]]) -> list[dict[str, Any]]:
-    """Findings about throttling if these samples were taken: GPU, SM clock (MHz) and reasons."""
-    begin = json.loads((run / "run.json").read_text())["window"]["begin_unix_ns"]
-    samples = [
-        {"unix_ns": begin + 100 * n, "gpu": int(uuid[-1]), "uuid": uuid, "utilization_pct": 50,
-         "memory_used_bytes": 7, "temperature_c": 40, "power_mw": 300_000, "sm_clock_mhz": mhz,
-         "throttle_reasons": reasons}
-        for n, (uuid, mhz, reasons) in enumerate(clocks)
-    ]  # fmt: skip
-    pq.write_table(pa.Table.from_pylist(samples), run / "telemetry.parquet")
-    with traceql.open(traceql.load(run, run.with_name("run.duckdb")).database) as trace:
-        return [row for row in trace.run("overview.findings") if row["kind"] == "throttling"]
-
-
-POWER_CAP, SET_BY_USER = 0x4, 0x2
-FULL = ("GPU-0", 2000, 0)
-
-
-@pytest.mark.parametrize(
-    ("clocks", "severity", "lost_pct"),
-    [
-        # Half of the samples lose 10%.
-        ([FULL] * 5 + [("GPU-0", 1800, POWER_CAP)] * 5, "severe", 5),
-        # The same loss as the first, in fewer than 10 samples.
-        ([FULL] * 4 + [("GPU-0", 1800, POWER_CAP)] * 4, "notable", 5),
-        # Slow because it is idle or because someone wanted it so.
-        ([FULL] * 5 + [("GPU-0", 1000, SET_BY_USER)] * 20, None, 0),
-        # Another GPU of the machine, which has no rank.
-        ([FULL] * 10 + [("GPU-7", 2000, 0), *[("GPU-7", 500, POWER_CAP)] * 20], None, 0),
-    ],
-)
-def test_throttling_is_severe_where_enough_samples_lost_clock(
-    clocks: Sequence[tuple[str, int, int]], severity: str | None, lost_pct: float, tmp_path: Path
-) -> None:
-    found = throttled(run_directory(tmp_path / "run"), clocks)
-    if severity is None:
-        assert found == []
-        return
-    (row,) = found
-    assert row["severity"] == severity
-    assert row["value"] == pytest.approx(lost_pct)
-    assert ("too few to be sure" in row["finding"]) == (len(clocks) < 10)
-    assert f"lost {lost_pct:.1f}% of its SM clock" in row["finding"]
 
 
 # --- requests and filters ------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import traces
 from command_line import called, output
 
 import traceql
-from traceql.analysis.findings.catalog import finding_kinds
 from traceql.database.terminology import terminology
 from traceql.readers.dialects.registry import dialects, words
 
@@ -51,7 +50,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     ("command", "said"),
     [
         ("info", "NPU activities"),
-        ("advise", "NPU busy share"),
         ("run overview.headlines", "percent of all NPU spans"),
         ("run step.waterfall", ""),
         ("run overview.recording", ""),
@@ -81,13 +79,6 @@ def test_a_comparison_of_an_npu_with_a_gpu_speaks_of_gpus(
 ) -> None:
     with traceql.diff(runs[0], gpu_run(tmp_path)) as comparison:
         assert comparison.terminology(_SENTENCE) == _SENTENCE
-
-
-def test_no_finding_names_gpus_itself() -> None:
-    """They say `wording.device`; their titles are names."""
-    for kind in finding_kinds():
-        code = "\n".join(re.sub("--.*", "", line) for line in kind.sql.splitlines())
-        assert "GPU" not in code.replace(kind.title, ""), kind.name
 
 
 @pytest.mark.parametrize("dialect", dialects())

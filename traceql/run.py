@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
-from traceql.analysis.findings.catalog import nothing_found, saving
+from traceql.analysis.diagnosis.texts import nothing_found, saving
 from traceql.database.cache import database_of
 from traceql.database.database import Database
 from traceql.database.opening import attach_public
@@ -231,21 +231,27 @@ class Finding(NamedTuple):
 
     Attributes:
         number: from 1, severe ones first.
-        severity: severe or notable.
-        kind: as in table reference.finding_rule.
-        text: the finding in words, with its numbers.
-        saving_ns: estimate of how much shorter the run would be without it; None if there is none.
-        advice: what to try.
+        severity: severe, notable or remark.
+        cause: id of the cause, as in table reference.cause.
+        headline: what happens.
+        evidence: sentences with numbers.
+        remedy: a line to paste.
+        saving_ns: what a step would be shorter without it; None if that is not known.
+        gain_pct: gain in throughput, percent; None if the saving is time.
+        unknowns: what was not measured; None if nothing is missing.
         query: the query that shows it.
         parameters: of that query.
     """
 
     number: int
     severity: str
-    kind: str
-    text: str
+    cause: str
+    headline: str
+    evidence: list[str]
+    remedy: str
     saving_ns: int | None
-    advice: str
+    gain_pct: float | None
+    unknowns: str | None
     query: str
     parameters: dict[str, str]
 
@@ -258,7 +264,6 @@ class Findings(Sequence[Finding]):
         self._all = [
             Finding(
                 number=row["rank_order"],
-                text=row["finding"],
                 **{name: row[name] for name in Finding._fields if name in row},
             )
             for row in rows
@@ -276,14 +281,14 @@ class Findings(Sequence[Finding]):
 
     def __repr__(self) -> str:
         findings = (
-            "\n   ".join([f"{one.number}. {one.severity}: {one.text}", *map(" ".join, details)])
+            "\n   ".join([f"{one.number}. {one.severity}: {one.headline}", *map(" ".join, details)])
             for one, details in self._detailed()
         )
         return "\n".join(findings) or self._nothing()
 
     def _repr_html_(self) -> str:
         items = "".join(
-            f"<li><b>{escape(one.severity)}</b>: {escape(one.text)}<ul>"
+            f"<li><b>{escape(one.severity)}</b>: {escape(one.headline)}<ul>"
             + "".join(f"<li>{word}: {escape(text)}</li>" for word, text in details)
             + "</ul></li>"
             for one, details in self._detailed()
@@ -291,16 +296,20 @@ class Findings(Sequence[Finding]):
         return f"<ol>{items}</ol>" if items else f"<p>{escape(self._nothing())}</p>"
 
     def _detailed(self) -> Iterator[tuple[Finding, list[tuple[str, str]]]]:
-        """Each finding with what it would save, the call that shows it, and what to try."""
+        """Each finding with its evidence, saving and remedy, and the call that shows it."""
         for one, row in zip(self._all, self._rows, strict=True):
             given = "".join(f", {name}={value!r}" for name, value in one.parameters.items())
-            details = [("see", f'run.query("{one.query}"{given})'), ("try", one.advice)]
-            if one.saving_ns is not None:
-                details.insert(0, ("save", saving(row)))
-            yield one, details
+            details = [("seen", text) for text in one.evidence]
+            if text := saving(row):
+                details.append(("save", text))
+            details.append(("try", one.remedy))
+            if one.unknowns:
+                details.append(("unknown", one.unknowns))
+            yield one, [*details, ("see", f'run.query("{one.query}"{given})')]
 
     def _nothing(self) -> str:
-        return f"no findings: {nothing_found(self._run)}"
+        is_timeline = bool(len(self._run.select("FROM trace LIMIT 1")))
+        return f"no findings: {nothing_found(is_timeline)}"
 
 
 class Column(NamedTuple):

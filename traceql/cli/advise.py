@@ -1,6 +1,5 @@
 """traceql advise"""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,12 +11,8 @@ if TYPE_CHECKING:
     from traceql.plan.advise import Advice
     from traceql.plan.advise.check import Check
 
-_GIVEN = click.core.ParameterSource.COMMANDLINE
-_LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks", "results", "check")
-
 
 @click.command()
-@click.argument("database", required=False, type=PATH)
 @click.option("--model", help="Model such as qwen3-32b, or the path of a config.json.")
 @click.option("--gpu", help="GPU such as h200; by default that of --run or --results.")
 @click.option(
@@ -67,36 +62,18 @@ _LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks", "results", "c
     *("table", "json", "csv"),
     help_text="Output format, written to stdout; json and csv have only the rows.",
 )
-@click.pass_context
 def advise(
-    ctx: click.Context,
-    /,
-    database: Path | None,
+    *,
     check: bool,
     gpu_memory_utilization: float,
     output_format: OutputFormat,
     **options: Any,
 ) -> None:
-    """Recommend a parallel layout, or check a run's configuration.
+    """Recommend a parallel layout.
 
-    With --model, --run or --results: rank layouts of tensor, pipeline, data and expert parallelism
-    by the goal, with the error of the prediction and the layouts that do not fit. With DATABASE:
-    list settings of the run that may cost time.
+    Ranks layouts of tensor, pipeline, data and expert parallelism by the goal, with the error of
+    the prediction and the layouts that do not fit.
     """
-    if database:
-        given = [name for name in _LAYOUT_OPTIONS if ctx.get_parameter_source(name) is _GIVEN]
-        if given:
-            raise click.UsageError(
-                f"--{given[0]} does not apply to DATABASE, which is checked as it was run; to "
-                "predict layouts from it, use --run"
-            )
-        from traceql.database.database import Database
-        from traceql.plan.advise.tables import checklist
-
-        with Database(database) as opened:
-            rows = checklist(opened)
-        write_result(rows, output_format, keys=rows.columns)
-        return
     if check and options["results"] is None:
         raise click.UsageError("--check needs --results")
     from traceql.plan.advise import advise as recommend

@@ -58,7 +58,7 @@ class CommandGroup(click.Group):
 _SECTIONS = {
     "Look": {
         "load": ("load:load", "Load traces, folders of ranks or run directories into DuckDB."),
-        "info": ("info:info", "Show what ran, the findings, and whether the checks hold."),
+        "info": ("info:info", "Show what ran, the diagnosis, and whether the checks hold."),
         "run": ("query:run", "Run a query."),
         "sql": ("query:sql", "Run a read-only SQL statement."),
         "queries": ("query:queries", "List the queries, or describe one."),
@@ -79,14 +79,13 @@ _SECTIONS = {
         ),
     },
     "Plan": {
-        "advise": ("advise:advise", "Recommend a parallel layout, or check a run's configuration."),
+        "advise": ("advise:advise", "Recommend a parallel layout."),
     },
     "Many runs": {
         "lake": ("command_tree:lake", "Store many runs as Parquet and query across them."),
     },
     "More": {
         "demo": ("info:demo", "Load the bundled four-GPU trace and show where the time went."),
-        "check": ("info:check", "Check the layers and sums of a database: exit status 0 or 1."),
         "cut": ("load:cut", "Extract part of a run into a smaller database."),
         "export": ("perfetto:export", "Export a database to another format."),
         "mcp": ("report:mcp", "Run an MCP server: findings, queries and SQL for an assistant."),

@@ -1,12 +1,20 @@
-"""traceql info, check and demo: what ran, the findings, and whether the checks hold."""
+"""traceql info and demo: what ran, the findings, and whether the checks hold."""
 
-import sys
+from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 import click
 
-from traceql.analysis.findings.catalog import PARTS, evidence_command, nothing_found, saving
+from traceql.analysis.diagnosis.catalog import PARTS
+from traceql.analysis.diagnosis.texts import (
+    explained,
+    fine,
+    nothing_found,
+    query_command,
+    saving,
+)
 from traceql.cli.options import (
     PATH,
     STACK_FORMATS,
@@ -25,9 +33,8 @@ from traceql.cli.output import (
 )
 from traceql.cli.streams import load_progress
 from traceql.database.database import Database
-from traceql.errors import QueryNotFound, TraceqlError
-from traceql.sql.query import Query, bound, query_named
-from traceql.util.resources import CHECKS, EXAMPLE_TRACE
+from traceql.sql.query import bound, query_named
+from traceql.util.resources import EXAMPLE_TRACE
 from traceql.util.text import format_count, one_line, shortened, source_text
 
 # The steps of the lowest rank, as a person counts the steps of a run; of several devices, the
@@ -80,7 +87,7 @@ _COUNTS = """
 """
 _DISJOINT = PARTS / "disjoint_recording.sql"
 _MAX_LETTERS = 1_000  # of a line; names in traces have any length
-_MARKS = {"severe": "✗", "notable": "!"}
+_MARKS = {"severe": "✗", "notable": "!", "remark": "·"}
 
 
 def print_run(database: Database) -> None:
@@ -105,20 +112,37 @@ def print_run(database: Database) -> None:
 
 
 def print_findings(database: Database) -> None:
-    """Prints the findings: headline, saving, the command that shows the evidence, advice."""
+    """Prints the findings: headline, evidence, saving, remedy, and the query that shows it."""
+    findings = database.query("overview.findings").rows()
+    if not findings:
+        is_timeline = bool(len(database.select("FROM trace LIMIT 1")))
+        print_text(f"no findings: {nothing_found(is_timeline)}", hanging="  ")
+    for row in findings:
+        _print_finding(row, quote(str(database.path)))
+    for summary in database.query("overview.lost"):
+        for text in (explained(summary), fine(summary["fine"])):
+            if text:
+                print_text(one_line(database.terminology(text)), hanging="  ")
+
+
+def _print_finding(row: Mapping[str, Any], database: str) -> None:
+    """A remark has its headline alone."""
 
     def short(text: str) -> str:
         return shortened(one_line(text), _MAX_LETTERS)
 
-    findings = database.query("overview.findings").rows()
-    if not findings:
-        print_text(f"no findings: {nothing_found(database)}", hanging="  ")
-    for row in findings:
-        print_text(short(row["finding"]), before=f"{_MARKS[row['severity']]} ", bold=True)
-        if row["saving_ns"] is not None:
-            print_text(short(saving(row)), before="    save ")
-        print_command(short(evidence_command(row, quote(str(database.path)))), before="    see  ")
-        print_text(short(row["advice"]), before="    try  ")
+    is_remark = row["severity"] == "remark"
+    print_text(short(row["headline"]), before=f"{_MARKS[row['severity']]} ", bold=not is_remark)
+    if is_remark:
+        return
+    for sentence in row["evidence"]:
+        print_text(short(sentence), before="    - ")
+    if text := saving(row):
+        print_text(text, before="    save ")
+    print_text(short(row["remedy"]), before="    try  ")
+    if row["unknowns"]:
+        print_text(short(row["unknowns"]), before="    unknown: ")
+    print_command(short(query_command(row, database)), before="    see  ")
 
 
 def print_summary(database: Database) -> None:
@@ -238,7 +262,6 @@ _WITHOUT_LAYERS = """
     GROUP BY reason
     ORDER BY MIN(kernels.rank)
 """
-_MAX_VIOLATIONS = 5  # printed of each check
 _DEMO_QUERIES: tuple[tuple[str, str, dict[str, int | str]], ...] = (
     ("What did each GPU spend its time on?", "time.breakdown", {}),
     ("Which kinds of kernels took the most GPU time?", "kernels.by_category", {}),
@@ -256,8 +279,11 @@ _DEMO_QUERIES: tuple[tuple[str, str, dict[str, int | str]], ...] = (
 
 @click.command()
 @click.argument("database", type=PATH)
+@click.option(
+    "--all", "all_causes", is_flag=True, help="List every cause: confirmed, ruled out or undecided."
+)
 @format_options(*STACK_FORMATS, help_text=TABLE_HELP, wide=False)
-def info(database: Path, output_format: OutputFormat) -> None:
+def info(database: Path, all_causes: bool, output_format: OutputFormat) -> None:
     """Show what ran, the findings, the contents of a database, and whether its ledger holds.
 
     The ledger compares the events in the trace files with the rows in the database. Formats other
@@ -270,6 +296,9 @@ def info(database: Path, output_format: OutputFormat) -> None:
             return
         trace.make(("overview.recording", "overview.findings", "overview.run"))
         print_run(trace)
+        if all_causes:
+            print_query(trace, "overview.causes")
+            return
         click.echo()
         print_findings(trace)
         files = trace.select(_FILES)
@@ -284,50 +313,6 @@ def info(database: Path, output_format: OutputFormat) -> None:
         click.echo()
         print_summary(trace)
         print_command(f"traceql run quality.ledger {quote(str(database))}", before="    see  ")
-
-
-@click.command()
-@click.argument("database", type=PATH)
-@click.option(
-    "--checks",
-    multiple=True,
-    type=PATH,
-    help="Folder of your own checks: SQL files that return one row per violation.",
-)
-def check(database: Path, checks: tuple[Path, ...]) -> None:
-    """Check the layers and sums of a database; exit status 1 if a check fails.
-
-    A check is a query that returns violations: it passes if it has no rows.
-    """
-    for folder in checks:
-        if not folder.is_dir():
-            raise QueryNotFound(f"folder of checks {folder} does not exist; correct --checks")
-    with Database(database) as trace:
-        if (part := trace.excerpt_info) is not None:
-            raise TraceqlError(f"{database} is an excerpt; check the whole run, {part.source}")
-        results = [
-            _run_check(trace, Query(path))
-            for folder in (CHECKS, *checks)
-            for path in sorted(folder.glob("*.sql"))
-        ]
-    sys.exit(0 if all(results) else 1)
-
-
-def _run_check(database: Database, query: Query) -> bool:
-    """Prints whether a check passes, and its first violations."""
-    found = database.select(query.sql)
-    count = len(found)
-    if not count:
-        print_text(one_line(f"✓ {query.name}: pass"), hanging="  ")
-        return True
-    print_text(one_line(f"✗ {query.name}: FAILED, {format_count(count, 'row')}"), hanging="  ")
-    print_text(one_line(query.head.summary), before="  ")
-    print_table(found.head(_MAX_VIOLATIONS))
-    if count > _MAX_VIOLATIONS:
-        print_text(f"{_MAX_VIOLATIONS} of {count:,} rows; for all of them:")
-        sql = f"traceql sql {quote(str(database.path))} - < {quote(str(query.path))}"
-        print_command(sql, before="  ")
-    return False
 
 
 @click.command()

@@ -86,7 +86,7 @@ def load(paths: tuple[Path, ...], output: Path, **options: Any) -> None:
     directories of traceql capture. Profiles of Nsight Compute (.csv of ncu --csv, .ncu-rep) add
     hardware counters to the kernels. Use one database per run.
 
-    Failed checks of the ledger are printed, but the exit status is 0; see traceql check.
+    Failed checks of the ledger are printed, but the exit status is 0.
     """
     hide_pandas()
     from traceql.database.loading.load import load as load_traces

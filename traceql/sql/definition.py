@@ -52,6 +52,7 @@ _ARROW_TYPES = {
     "BOOLEAN": pa.bool_(),
     "DOUBLE": pa.float64(),
     "MAP(VARCHAR, DOUBLE)": pa.map_(pa.string(), pa.float64()),
+    "MAP(VARCHAR, VARCHAR)": pa.map_(pa.string(), pa.string()),
     "VARCHAR": pa.string(),
     "VARCHAR[]": pa.list_(pa.string()),
 }

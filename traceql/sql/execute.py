@@ -13,11 +13,10 @@ from traceback import extract_tb
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.findings.catalog import FINDING_TABLE, finding_files, selects_by_file
 from traceql.errors import DatabaseError, DefinitionInvalid, TraceqlError, reason
 from traceql.sql.definition import Definition, Kind, Schema, comments, table_of, tables_of
 from traceql.sql.registry import definitions
-from traceql.sql.second_connection import connection_to_memory, second_connection, see_memory
+from traceql.sql.second_connection import connection_to_memory, see_memory
 from traceql.util.arrow_duckdb import create_table, spilled
 from traceql.util.text import identifier, literal
 
@@ -306,17 +305,8 @@ def _first_line(error: duckdb.Error) -> str:
 def _create_as(con: duckdb.DuckDBPyConnection, one: Definition, place: str) -> None:
     """Creates a table from a SELECT."""
     select = one.source.rstrip().removesuffix(";")
-    # A failure ends the transaction of con.
-    cursor = second_connection(con) if one.path == FINDING_TABLE else None
-    try:
-        # In brackets, a second statement is an error.
-        _run(con, f"CREATE OR REPLACE TABLE {place} AS (\n{select}\n)")
-    except duckdb.Error:
-        if cursor:  # the error names the first file of a finding that is wrong, if there is one
-            for file, of_file in selects_by_file(finding_files()):
-                with _naming_errors(f"finding {file.path.stem}", file.path):
-                    cursor.execute(f"EXPLAIN {of_file}")
-        raise
+    # In brackets, a second statement is an error.
+    _run(con, f"CREATE OR REPLACE TABLE {place} AS (\n{select}\n)")
 
 
 def _run_creates(con: duckdb.DuckDBPyConnection, one: Definition) -> None:

@@ -1,4 +1,4 @@
-"""Collects all definitions: the files in the folders below, and the table of findings."""
+"""Collects all definitions: the files in the folders below, and the causes of the diagnosis."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -7,21 +7,19 @@ from functools import cache, lru_cache
 from operator import attrgetter
 from pathlib import Path
 
-from traceql.analysis.findings.catalog import (
-    FINDING_TABLE,
-    finding_files,
-    finding_folders,
-    finding_table,
-)
+from traceql.analysis.diagnosis.catalog import CAUSE_FOLDERS, PARTS, Cause, causes
 from traceql.errors import DefinitionInvalid
 from traceql.readers.dialects.registry import table_folders
-from traceql.sql.definition import Definition, Schema, Scope, definition, parsed_definition
+from traceql.sql.definition import Definition, Kind, Schema, Scope, definition
+from traceql.util.text import Column
 
 _PACKAGE = Path(__file__).resolve().parent
 TABLE_FOLDERS = [  # each a folder with one file per table or macro
     _PACKAGE / "tables",
     _PACKAGE / "macros",
+    PARTS,
 ]
+_DIAGNOSIS = "diagnosis"  # the table that reads the rows of all causes
 
 
 def definitions() -> Mapping[str, Definition]:
@@ -31,7 +29,7 @@ def definitions() -> Mapping[str, Definition]:
         QueryInvalid: the head of a file is invalid.
         DefinitionInvalid: two files have one name, or a file needs what it cannot have.
     """
-    return _read_all(_files([*TABLE_FOLDERS, *table_folders()]), _files(finding_folders()))
+    return _read_all(_files([*TABLE_FOLDERS, *table_folders()]), _files(CAUSE_FOLDERS))
 
 
 def _files(folders: Iterable[Path]) -> tuple[tuple[str, int], ...]:
@@ -46,24 +44,40 @@ def _files(folders: Iterable[Path]) -> tuple[tuple[str, int], ...]:
 
 @lru_cache(maxsize=1)
 def _read_all(
-    files: tuple[tuple[str, int], ...], _findings: tuple[tuple[str, int], ...]
+    files: tuple[tuple[str, int], ...], _causes: tuple[tuple[str, int], ...]
 ) -> Mapping[str, Definition]:
     """The definitions in these files, which are read and checked once until one changes."""
-    findings = finding_files()
-    finding = parsed_definition(FINDING_TABLE, finding_table(findings))
     found: dict[str, Definition] = {}
-    for one in (*(_read(Path(file), modified_ns) for file, modified_ns in files), finding):
+    rows_of_causes = [_rows_of(cause) for cause in causes().values()]
+    for one in (*(_read(Path(file), modified_ns) for file, modified_ns in files), *rows_of_causes):
         if one.name in found:
             raise DefinitionInvalid(f"{found[one.name].path} and {one.path} define the same table")
         found[one.name] = one
-    parts = {file.name for file in findings}
-    for file in findings:
-        for needed in set(file.needs) - parts:
-            _require_fitting(replace(finding, path=file.path), needed, found)
+    diagnosis = found[_DIAGNOSIS]
+    found[_DIAGNOSIS] = replace(
+        diagnosis, needs=(*diagnosis.needs, *(one.name for one in rows_of_causes))
+    )
     for one in found.values():
         for needed in one.needs:
             _require_fitting(one, needed, found)
     return found
+
+
+def _rows_of(cause: Cause) -> Definition:
+    """The table with the row of a cause, which table diagnosis reads."""
+    return Definition(
+        cause.table,
+        Kind.SCRATCH,
+        Schema.INTERNAL,
+        Scope.RUN,
+        cause.needs,
+        cause.empty_unless,
+        cause.summary,
+        "",
+        (Column("is_confirmed", "BOOLEAN", "Whether the run has it."),),
+        cause.path,
+        cause.select,
+    )
 
 
 def public_tables() -> Mapping[str, Definition]:

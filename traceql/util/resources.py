@@ -12,14 +12,13 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def resource(name: str) -> Path:
-    """The folder `queries`, `checks`, `docs` or `examples` of this installation."""
+    """The folder `queries`, `docs` or `examples` of this installation."""
     installed = PACKAGE / name
     return installed if installed.is_dir() else PACKAGE.parent / name
 
 
 SCHEMA_VERSION = 19  # of the tables that traceql/sql defines
 QUERIES = resource("queries")
-CHECKS = resource("checks")
 EXAMPLES = resource("examples")
 DEFINITIONS = resource("docs") / "definitions.md"
 MODELS = PACKAGE.parent / "capture" / "models"  # only data: the packages import no code

@@ -28,6 +28,8 @@ _SAMPLING = letter("sampling")
 _STAGE_END = letter("point_to_point")
 _BORDERS = letters(Trait.BETWEEN_PASSES) + _STAGE_END
 _BEGINNINGS = re.compile(f"[{_BORDERS}{LOOKUP}]")
+# Inputs may be copied without kernels of input preparation. A layer has no three copies in a row.
+_BEFORE_LAYERS = re.compile(f"[{_BORDERS}{LOOKUP}]|{letter('copy')}{{3}}")
 _BEFORE_PASS = re.compile(f"[{_BORDERS}{letter('copy')}]")
 _OUTSIDE = re.compile(f"[{letters(Trait.OUTSIDE_LAYERS)}]")
 _INSIDE = re.compile(f"[{letters(Trait.INSIDE_LAYERS)}]")
@@ -265,7 +267,7 @@ class _Segmentation:
     def begun(self) -> Counter[str]:
         """How often passes begin with the same kernels, as far as their beginning is there."""
         begun = Counter(text for text in self.before[1:] if _OUTSIDE.search(text))
-        if _BEGINNINGS.search(self.before[0]):
+        if _BEFORE_LAYERS.search(self.before[0]):
             begun[self.before[0]] += 1
         return begun
 
@@ -352,8 +354,8 @@ class _Segmentation:
         low = self.stream.step_bounds(at)[0]
         has_step_start = at - len(before) == low and n > 0
         text = before[:head]
-        last = max((found.end() for found in _BEGINNINGS.finditer(text)), default=0)
-        if not (_OUTSIDE if has_step_start else _BEGINNINGS).search(text) or _INSIDE.search(
+        last = max((found.end() for found in _BEFORE_LAYERS.finditer(text)), default=0)
+        if not (_OUTSIDE if has_step_start else _BEFORE_LAYERS).search(text) or _INSIDE.search(
             text[last:]
         ):
             return False

@@ -228,7 +228,7 @@ def _fill(con: duckdb.DuckDBPyConnection, overlap: Overlap, *, of_excerpt: bool)
             con.execute(EDGE_KERNELS)
     con.commit()
     lost_time, queue = known["lost_time"], known["launch_queue"]
-    _insert(con, lost_time, lost_time_rows(lost_time, known["straggler"]))
+    _insert(con, lost_time, lost_time_rows(known))
     _insert(con, queue, queue_rows(queue, overlap, of_excerpt=of_excerpt))
 
 

@@ -11,8 +11,8 @@ from traceql.sql.definition import Definition
 _TABLES = {
     # All rows: facts of the run, which do not depend on its duration.
     "whole": """
-        clock communicator cost_formula data_sheet_peak event_kind file_count finding_rule
-        fixed_cost graph_node host_clock kernel_class kernel_key kernel_metric kernel_rule
+        cause clock communicator cost_formula data_sheet_peak event_kind file_count fixed_cost
+        graph_node host_clock kernel_class kernel_key kernel_metric kernel_rule
         layer_kind layout link load_check log_message measured_collective measured_device
         model_config model_part model_size parsed_kernel_name peak peak_file profile_check
         profile_file profiled_launch profiled_work quantization_pattern rank_model
@@ -242,6 +242,9 @@ _LOST_TIME = """
     WITH collective AS (FROM source.collective SEMI JOIN edge_kernel USING (kernel_id)),
     straggler AS (
     {straggler}
+    ),
+    lost_interval AS (
+    {lost_interval}
     )
     FROM (
     {lost_time}
@@ -306,9 +309,10 @@ def rows_of(one: Definition, overlap: Overlap) -> str:
             return _OWN[one.name]
 
 
-def lost_time_rows(lost_time: Definition, straggler: Definition) -> str:
-    """The SELECT of the definition, including operations that began before a window."""
-    return _LOST_TIME.format(lost_time=_select(lost_time), straggler=_select(straggler))
+def lost_time_rows(known: Mapping[str, Definition]) -> str:
+    """The SELECT of table lost_time, including operations that began before a window."""
+    names = ("lost_time", "lost_interval", "straggler")
+    return _LOST_TIME.format(**{name: _select(known[name]) for name in names})
 
 
 def queue_rows(queue: Definition, overlap: Overlap, *, of_excerpt: bool) -> str:

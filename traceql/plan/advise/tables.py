@@ -1,16 +1,13 @@
-"""The tables of an advice, predictions beside measured points, and the checklist of a run."""
+"""The tables of an advice, and predictions beside measured points."""
 
 from typing import Any
 
 import pyarrow as pa
 
-from traceql.database.database import Database
 from traceql.plan.advise.advice import Advice
 from traceql.plan.advise.check import Check, MeasuredPoint
 from traceql.plan.advise.ranking import Candidate
 from traceql.result import Result
-from traceql.sql.query import Query, queries_in
-from traceql.util.resources import QUERIES
 
 _LAYOUTS = pa.schema({
     "layout": "string", "tp": "int64", "pp": "int64", "dp": "int64", "ep": "bool",
@@ -121,25 +118,3 @@ def check_rows(check: Check) -> Result:
         if point.model in models
     ]  # fmt: skip
     return Result(pa.Table.from_pylist(rows, _CHECK))
-
-
-_ORDER = ("look", "unknown", "ok")
-_SENTENCES = ("item", "evidence", "advice")
-
-
-def items() -> dict[str, Query]:
-    """The queries of the checklist by name."""
-    return queries_in(QUERIES / "advise")
-
-
-def checklist(database: Database) -> Result:
-    """One row per item; what needs attention first. Texts use the terminology of the run."""
-    terms = database.terminology
-    rows = [
-        row | {name: terms(row[name]) for name in _SENTENCES if row[name] is not None}
-        for item in items().values()
-        for row in database.select(item.sql)
-    ]
-    rows.sort(key=lambda row: _ORDER.index(row["state"]))
-    columns = [column.name for column in next(iter(items().values())).head.columns]
-    return Result(pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in columns])))

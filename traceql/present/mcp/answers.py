@@ -120,13 +120,15 @@ def findings(runs: Databases, arguments: Arguments) -> dict[str, Any]:
     with runs.opened(arguments.get("database")) as trace:
         found = []
         for row in trace.query("overview.findings"):
-            # The evidence is a call of run_query.
-            evidence = {"name": row.pop("query"), "parameters": dict(row.pop("parameters"))}
-            found.append({**_without_nulls(row), "evidence": evidence})
+            # What shows it is a call of run_query.
+            shown = {"name": row.pop("query"), "parameters": dict(row.pop("parameters"))}
+            found.append({**_without_nulls(row), "run_query": shown})
         empty = query_named("overview.findings", trace.queries).head.empty
         failed = _first_rows(trace, "quality.ledger", failed=True)
         return _excerpt(trace) | {
             "findings": found or f"none: {empty}",
+            "lost": _first_rows(trace, "overview.lost"),
+            "undecided": _first_rows(trace, "overview.causes", state="undecided"),
             "headlines": _first_rows(trace, "overview.headlines"),
             "ranks": _first_rows(trace, "overview.run"),
             "failed_checks_of_the_ledger": failed if failed["rows"] else "none: nothing was lost",

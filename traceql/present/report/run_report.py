@@ -9,7 +9,7 @@ from os.path import commonpath
 from pathlib import Path
 from typing import Any
 
-from traceql.analysis.findings.catalog import evidence_command, nothing_found, saving
+from traceql.analysis.diagnosis.texts import nothing_found, query_command, saving
 from traceql.database.database import Database
 from traceql.present.report.answers import Answer, answers, selectable_phases, wide_figures
 from traceql.present.report.charts import PageCharts
@@ -110,18 +110,19 @@ def _figure(pending: PendingFigure, found: list[Answer], database: Database) -> 
         )
     if answer.query.name == "overview.findings":
         if not len(answer.result):
-            return no_findings(answer, nothing_found(database))
+            is_timeline = bool(len(database.select("FROM trace LIMIT 1")))
+            return no_findings(answer, nothing_found(is_timeline))
         figures = {one.query.name: one for one in reversed(found)}
         return findings(answer, database.command_argument, figures)
     return figure_html(pending)
 
 
 def findings(answer: Answer, database: str, figures: Mapping[str, Answer]) -> str:
-    """Each finding as a sentence, with advice, and links to its evidence."""
+    """Each finding: headline, evidence and remedy, and links to what shows it."""
     items = (
-        f'<li class="{escape(row["severity"])}"><b>{escape(row["finding"])}</b>'
-        f'<p><span class="severity">{escape(row["severity"])}</span> {escape(row["advice"])}</p>'
-        f"{_evidence(row, database, figures)}</li>"
+        f'<li class="{escape(row["severity"])}"><b>{escape(row["headline"])}</b>'
+        f'<p><span class="severity">{escape(row["severity"])}</span> '
+        f"{escape(' '.join(row['evidence']))}</p>{_evidence(row, database, figures)}</li>"
         for row in answer.result
     )
     return f'<ol class="findings">{"".join(items)}</ol>'
@@ -132,10 +133,12 @@ def no_findings(answer: Answer, reason: str) -> str:
 
 
 def _evidence(row: Mapping[str, Any], database: str, figures: Mapping[str, Answer]) -> str:
-    """The saving, the figure that shows it, and the commands for its rows and Perfetto."""
-    places = []
-    if row["saving_ns"] is not None:
-        places.append(("saves", escape(saving(row))))
+    """The remedy, the saving, what is unknown, the figure, the commands for rows and trace."""
+    places = [("try", f"<code>{escape(row['remedy'])}</code>")] if row["remedy"] else []
+    if text := saving(row):
+        places.append(("saves", escape(text)))
+    if row["unknowns"]:
+        places.append(("unknown", escape(row["unknowns"])))
     if shown := figures.get(row["query"]):
         # A click on the link sets the filters of the page.
         selected = "".join(
@@ -144,7 +147,7 @@ def _evidence(row: Mapping[str, Any], database: str, figures: Mapping[str, Answe
             if name in row["parameters"]
         )
         places.append(("figure", f'<a href="#{shown.anchor}"{selected}>{escape(shown.title)}</a>'))
-    places.append(("rows", f"<code>{escape(evidence_command(row, database))}</code>"))
+    places.append(("rows", f"<code>{escape(query_command(row, database))}</code>"))
     if row["ts"] is not None:
         command = f"traceql ui {database} --finding {row['rank_order']}"
         places.append(("trace", f"<code>{escape(command)}</code>"))

@@ -5,7 +5,7 @@
 -- that one cause cost, on all ranks, has the same root rank, root step and cause.
 -- @schema main
 -- @scope  run
--- @needs  collective, device_timeline, gap, kernel, launch, layout, straggler
+-- @needs  lost_interval
 -- @column rank             BIGINT   Rank that lost the time.
 -- @column step_id          BIGINT   Step of that rank (device_timeline.step_id); NULL if unknown.
 -- @column part             VARCHAR  idle or exposed_wait.
@@ -18,56 +18,6 @@
 -- @column ns               BIGINT   Total duration, ns.
 -- @column longest_ts       BIGINT   Start of the longest interval, the first of equal ones, ns since the run's first event.
 -- @column longest_ns       BIGINT   Duration of the longest interval, ns.
-WITH
--- A host that issued the next kernel early in the gap is not what the rest of it waited for.
-gap_host_event AS (
-    SELECT
-        gap.rank, gap.step_id,
-        CASE WHEN launch.ts + launch.dur < gap.ts + gap.dur / 2 THEN 'launch' ELSE gap.cause END AS cause,
-        gap.ts, gap.dur
-    FROM gap
-    LEFT JOIN kernel ON gap.next_kernel_id = kernel.id
-    LEFT JOIN launch ON kernel.launch_id = launch.id
-    WHERE gap.cause IN ('host', 'sync')
-),
-idle AS (
-    FROM gap_host_event
-    UNION ALL BY NAME
-    SELECT rank, step_id, cause, ts, dur FROM gap WHERE cause NOT IN ('host', 'sync')
-),
-lost AS (
-    SELECT
-        rank, step_id,
-        'idle' AS part,
-        rank AS root_rank,
-        step_id AS root_step_id,
-        cause,
-        NULL AS communicator_id,
-        NULL AS late_place,
-        ts, dur
-    FROM idle
-    UNION ALL
-    SELECT
-        device_timeline.rank, device_timeline.step_id, device_timeline.part,
-        COALESCE(straggler.rank, collective.late_rank) AS root_rank,
-        straggler.step_id,
-        CASE
-            WHEN
-                collective.op IN ('send', 'recv') OR (collective.op = 'broadcast' AND layout.pp_size > 1)
-                THEN 'pipeline'
-            WHEN
-                COALESCE(collective.uncertainty_ns > collective.wait_ns + collective.transfer_ns, TRUE)
-                THEN 'clock'
-            WHEN collective.wait_source = 'planes' AND collective.late_place IS NOT NULL THEN 'peer'
-            ELSE COALESCE(straggler.cause, 'unknown')
-        END AS cause,
-        collective.communicator_id, collective.late_place, device_timeline.ts, device_timeline.dur
-    FROM device_timeline
-    LEFT JOIN collective ON device_timeline.kernel_id = collective.kernel_id
-    LEFT JOIN straggler USING (match_id)
-    LEFT JOIN layout ON device_timeline.rank = layout.rank
-    WHERE device_timeline.part = 'exposed_wait'
-)
 SELECT
     rank, step_id, part, root_rank, root_step_id, cause, communicator_id,
     CASE WHEN cause = 'peer' THEN late_place END AS late_place,
@@ -75,6 +25,6 @@ SELECT
     CAST(SUM(dur) AS BIGINT) AS ns,
     arg_max(ts, {'dur': dur, 'first': -ts}) AS longest_ts,
     MAX(dur) AS longest_ns
-FROM lost
+FROM lost_interval
 GROUP BY ALL
 ORDER BY rank, step_id, part, ns DESC, root_rank, root_step_id, cause, communicator_id, late_place

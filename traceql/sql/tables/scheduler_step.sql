@@ -76,13 +76,18 @@ advanced AS (
         scheduled.*,
         CASE
             WHEN
-                scheduled.computed_tokens >= asked.prompt_tokens
+                -- A step without prompts has only requests that generate.
+                COALESCE(scheduled.computed_tokens >= asked.prompt_tokens, generating.number IS NOT NULL)
                 AND LEAD(scheduled.number) OVER of_request = scheduled.number + 1
                 AND LEAD(scheduled.computed_tokens) OVER of_request > scheduled.computed_tokens
                 THEN LEAD(scheduled.computed_tokens) OVER of_request - scheduled.computed_tokens
         END AS new_tokens
     FROM scheduled
     LEFT JOIN asked USING (run, request_id)
+    LEFT JOIN (
+        SELECT DISTINCT rank, number FROM step WHERE source = 'execute_context' AND phase = 'decode'
+    ) AS generating
+        ON scheduled.rank = generating.rank AND scheduled.number = generating.number AND COALESCE(scheduled.agrees, TRUE)
     WINDOW of_request AS (PARTITION BY scheduled.run, scheduled.rank, scheduled.request_id ORDER BY scheduled.number)
 ),
 counted AS (
