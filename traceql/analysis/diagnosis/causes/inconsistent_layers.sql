@@ -22,6 +22,7 @@ layer_done AS (
     SELECT
         rank, pass, layer,
         string_agg(COALESCE(role, '?') || ' x' || kernels, ', ' ORDER BY role) FILTER (kernels > 0) AS parts,
+        list({'role': role, 'workers': workers} ORDER BY role) FILTER (role IS NOT NULL) AS work,
         (BOOL_OR(has_cache), BOOL_OR(has_state), BOOL_OR(has_rope), BOOL_OR(has_experts)) AS kind
     FROM inside
     GROUP BY rank, pass, layer
@@ -29,28 +30,37 @@ layer_done AS (
 kind_of_layer AS (
     SELECT rank, layer, MODE(kind) AS kind FROM layer_done GROUP BY rank, layer
 ),
-compared AS (
-    SELECT layer_done.parts, MODE(layer_done.parts) OVER (PARTITION BY layer_done.rank, layer_done.pass, kind_of_layer.kind) AS usual
+alike AS (
+    SELECT layer_done.rank, layer_done.pass, kind_of_layer.kind, layer_done.parts, COUNT(*) AS layers
     FROM layer_done
     INNER JOIN kind_of_layer USING (rank, layer)
+    GROUP BY ALL
+),
+compared AS (
+    SELECT SUM(layers) AS layers, SUM(layers) - MAX(layers) AS unlike FROM alike GROUP BY rank, pass, kind
+),
+-- Most layers have the same kernels: each pattern is compared once.
+pattern AS (
+    SELECT rank, work, COUNT(*) AS layers, ROW_NUMBER() OVER () AS number FROM layer_done GROUP BY rank, work
+),
+worked AS (
+    SELECT number, UNNEST(work, max_depth := 2) FROM pattern
 ),
 -- The kind of a layer in its family is the one whose roles it has best.
 found AS (
     SELECT
-        layer_done.rank, layer_done.pass, layer_done.layer, layer_kind.kind,
-        COUNT(*) FILTER (COALESCE(inside.workers, 0) = 1) AS fitting,
-        COUNT(*) FILTER (COALESCE(inside.workers, 0) <> 1) AS wrong
-    FROM layer_done
+        pattern.number, pattern.layers, layer_kind.kind,
+        COUNT(*) FILTER (COALESCE(worked.workers, 0) = 1) AS fitting,
+        COUNT(*) FILTER (COALESCE(worked.workers, 0) <> 1) AS wrong
+    FROM pattern
     INNER JOIN rank_model USING (rank)
     INNER JOIN layer_kind USING (family)
     CROSS JOIN LATERAL (SELECT UNNEST(layer_kind.once) AS role) AS expected
-    LEFT JOIN inside
-        ON layer_done.rank = inside.rank AND layer_done.pass = inside.pass AND layer_done.layer = inside.layer
-        AND expected.role = inside.role
-    GROUP BY layer_done.rank, layer_done.pass, layer_done.layer, layer_kind.kind
+    LEFT JOIN worked ON pattern.number = worked.number AND expected.role = worked.role
+    GROUP BY pattern.number, pattern.layers, layer_kind.kind
 ),
 fit AS (
-    SELECT arg_min(wrong, (wrong, -fitting, kind)) AS wrong FROM found GROUP BY rank, pass, layer
+    SELECT layers, arg_min(wrong, (wrong, -fitting, kind)) AS wrong FROM found GROUP BY number, layers
 ),
 short_pass AS (
     SELECT COUNT(*) AS passes
@@ -63,7 +73,7 @@ short_pass AS (
     )
 ),
 layers AS (
-    SELECT COUNT(*) AS layers, COUNT(*) FILTER (parts <> usual) AS unlike FROM compared
+    SELECT COALESCE(SUM(layers), 0) AS layers, COALESCE(SUM(unlike), 0) AS unlike FROM compared
 ),
 written AS (
     SELECT COUNT(*) AS writes, COUNT(*) FILTER (layer IS NULL) AS outside FROM kernel WHERE category = 'kv_cache'
@@ -95,7 +105,7 @@ largest AS (
 ),
 judged AS (
     SELECT
-        *, (SELECT COUNT(*) FROM fit WHERE wrong > 0) AS odd, (SELECT COUNT(*) FROM kernel) AS kernels
+        *, (SELECT COALESCE(SUM(layers), 0) FROM fit WHERE wrong > 0) AS odd, (SELECT COUNT(*) FROM kernel) AS kernels
     FROM layers
     CROSS JOIN short_pass
     CROSS JOIN written
