@@ -117,8 +117,8 @@ SELECT
     END AS reason,
     CASE
         WHEN is_underfilled AND idle > 0.1 * iterations
-            THEN format('Each of {} pipeline stages waits {{saving}} a step: {} of {} iterations have no batch', stages, idle, iterations)
-        WHEN is_underfilled THEN format('Each of {} pipeline stages waits {{saving}} a step: {:.0f} requests are in flight', stages, requests)
+            THEN format('Each of {} stages waits {{saving}} a step; {} of {} iterations are empty', stages, idle, iterations)
+        WHEN is_underfilled THEN format('Each of {} stages waits {{saving}} a step; {:.0f} requests are in flight', stages, requests)
         ELSE format('Pipeline stages wait {{saving}} a step: stage {} takes {:.0f}% longer than the mean', slow_stage, 100 * excess)
     END AS headline,
     [
