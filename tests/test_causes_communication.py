@@ -313,7 +313,7 @@ def test_stages_of_a_recording_wait_for_an_empty_batch(tmp_path: Path) -> None:
     found = causes_of(files[0].parent, tmp_path / "run.duckdb")
     cause = found["pipeline_bubble"]
     assert cause["state"] == "confirmed"
-    assert "8 of 15 iterations have no batch" in cause["headline"]
+    assert "8 of 15 iterations are empty" in cause["headline"]
     assert "VLLM_PP_LAYER_PARTITION" not in cause["remedy"]
     alone = causes_of(files[0], tmp_path / "alone.duckdb")
     assert alone["pipeline_bubble"]["state"] == "undecided"
