@@ -18,4 +18,7 @@ SELECT
     severity, title, subject, explained_ns
 FROM diagnosis
 WHERE $state IS NULL OR state = $state
-ORDER BY array_position(['confirmed', 'undecided', 'ruled out'], state), position
+ORDER BY
+    array_position(['confirmed', 'undecided', 'ruled out'], state),
+    array_position(['severe', 'notable', 'remark'], severity) NULLS LAST,
+    position

@@ -118,7 +118,7 @@ def test_a_cause_yields_what_the_diagnosis_reads(table: str) -> None:
     required = {"is_confirmed", "reason", "headline", "evidence", "remedy"}
     optional = {
         *("unknowns", "claims", "saving_ns", "gain_pct", "samples", "is_severe", "is_notable"),
-        *("is_remark", "fine", "phase", "rank", "ts", "dur", "parameters"),
+        *("is_remark", "least_share", "fine", "phase", "rank", "ts", "dur", "parameters"),
     }
     columns = {name for name, _ in described(example(), table)}
     of_parameters = {value for _, value in ROWS_OF_CAUSES[table].parameters}

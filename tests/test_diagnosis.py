@@ -42,7 +42,10 @@ def units(
 
 
 def row(*claims: tuple[int, float], **fields: Any) -> dict[str, Any]:
-    claimed = [{"unit": unit, "ns": 100 * ns} for unit, ns in claims]
+    claimed = (
+        np.array([unit for unit, _ in claims], np.int64),
+        np.array([100.0 * ns for _, ns in claims]),
+    )
     return {"is_confirmed": True, "headline": "It is.", "claims": claimed} | fields
 
 
@@ -155,7 +158,7 @@ def test_the_interval_is_two_standard_errors_of_the_mean() -> None:
     )
     (one,) = decisions(
         {"one": cause("one")},
-        {"one": {"is_confirmed": True, "claims": [{"unit": n, "ns": 3 * MS} for n in (0, 1)]}},
+        {"one": {"is_confirmed": True, "claims": (np.arange(2), np.full(2, 3.0 * MS))}},
         time,
     )
     assert [one.low_ns, one.saving_ns, one.high_ns] == pytest.approx([0, 2 * MS, 4 * MS], abs=1)

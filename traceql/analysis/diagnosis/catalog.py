@@ -30,9 +30,10 @@ What ending the cause saves is one of
 
 It may also yield `samples` (how many observations the evidence has; fewer than 10 are never
 severe), `is_severe`, `is_notable` and `is_remark` (where severity does not follow from the saving),
-`fine` (a noun with a number, if what the cause is about was measured and is good: "clocks (1,965
-of 1,980 MHz)"), `phase`, the place where it shows best (`rank`, `ts`, `dur`), and columns that
-parameters of @query are taken from.
+`least_share` (of the claim: what is saved at least, if something else then takes longer), `fine`
+(a noun with a number, if what the cause is about was measured and is good: "clocks (1,965 of 1,980
+MHz)"), `phase`, the place where it shows best (`rank`, `ts`, `dur`), and columns that parameters of
+@query are taken from.
 
 A cause that is a remark excludes no other one by @unless.
 """

@@ -153,8 +153,7 @@ def _granted(
     if claims is None:
         return decision
     claimed = np.zeros_like(left)
-    for claim in claims:
-        claimed[claim["unit"]] += claim["ns"]
+    np.add.at(claimed, *claims)
     np.clip(claimed, 0, units.ns, out=claimed)
     granted = np.minimum(claimed, left)
     if confirmed and granted.sum() < LEAST_GRANTED * claimed.sum():
@@ -167,7 +166,9 @@ def _granted(
     if decision.cause.group == "recording":  # without the profiler, nothing of it is lost
         return decision
     saving, error = units.per_step(granted), 2 * units.error(granted)
-    share = LEAST_SHARE if np.isnan(units.scale) else 1.0
+    least = decision.row.get("least_share")
+    share = 1.0 if least is None else float(least)
+    share *= LEAST_SHARE if np.isnan(units.scale) else 1.0
     decision.saving_ns = saving
     decision.low_ns = max(0.0, saving - lost * (1 - share) - error)
     decision.high_ns = saving + error

@@ -30,7 +30,7 @@
 
 """Collects the rows of all causes, and decides them (traceql/analysis/diagnosis/evaluation.py)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import duckdb
@@ -66,13 +66,29 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     evidence: dict[str, Mapping[str, Any]] = {}
     for name, cause in known.items():
         row_of_cause = con.sql(f"FROM {cause.table}").to_arrow_table()
-        evidence.update((name, row) for row in row_of_cause.to_pylist())
+        evidence.update((name, row) for row in _with_claims(row_of_cause))
     terms = _terms(con)
     found = [
         _in_terms(_row(position, one), terms)
         for position, one in enumerate(decisions(known, evidence, time))
     ]
     return pa.Table.from_pylist(found, declared_schema(__file__))
+
+
+def _with_claims(row: pa.Table) -> Iterator[dict[str, Any]]:
+    """The row of a cause, if it has one; what it claims of each unit as two arrays."""
+    if not len(row) or "claims" not in row.column_names:
+        yield from row.to_pylist()
+        return
+    claims = row.column("claims").combine_chunks()
+    (found,) = row.drop_columns("claims").to_pylist()
+    if claims[0].is_valid:
+        each = claims.flatten()
+        found["claims"] = (
+            each.field("unit").to_numpy(zero_copy_only=False),
+            each.field("ns").cast(pa.float64()).to_numpy(zero_copy_only=False),
+        )
+    yield found
 
 
 def _terms(con: duckdb.DuckDBPyConnection) -> Mapping[str, str]:

@@ -71,8 +71,15 @@ claimed AS (
 -- Sizes to capture: vLLM rounds a batch up to the next one.
 wanted AS (
     SELECT
-        CAST(CASE WHEN most <= 16 THEN most WHEN most <= 256 THEN ceil(most / 8.0) * 8 ELSE ceil(most / 16.0) * 16 END AS BIGINT) AS size
+        CAST(CASE
+            WHEN most <= 16 THEN most
+            WHEN most <= 256 THEN ceil(most / 8.0) * 8
+            WHEN most <= 512 THEN ceil(most / 16.0) * 16
+            -- This recording need not have the largest step.
+            ELSE GREATEST(most, LEAST(2 ** ceil(log2(most)), COALESCE(setting.max_num_batched_tokens, 2 ** 20)))
+        END AS BIGINT) AS size
     FROM counted
+    CROSS JOIN setting
 )
 SELECT
     CASE
@@ -103,8 +110,8 @@ SELECT
             CASE WHEN counted.fewest = counted.most THEN format('{:,}', counted.most) ELSE format('{:,} to {:,}', counted.fewest, counted.most) END
         ),
         format(
-            'Their launches cost {:.1f} ms of each such step, as recorded; it needs {:.1f} ms of work on the {}.',
-            claimed.ns / 1e6 / (time_scale.devices * counted.steps), counted.busy_ns / 1e6, wording.device
+            'In each such step, a {} has nothing to do for {:.1f} ms until its kernels are launched, as recorded; they take {:.1f} ms.',
+            wording.device, claimed.ns / 1e6 / (time_scale.devices * counted.steps), counted.busy_ns / 1e6
         ),
         format(
             'Graphs up to {:,} tokens cover all of them{}.', wanted.size,

@@ -18,12 +18,13 @@ WITH inside AS (
     )
     WHERE is_inside
 ),
+-- Sums of hashes stand for what a layer has, whatever the order: they cost less than lists.
 layer_done AS (
     SELECT
         rank, pass, layer,
-        string_agg(COALESCE(role, '?') || ' x' || kernels, ', ' ORDER BY role) FILTER (kernels > 0) AS parts,
-        list({'role': role, 'workers': workers} ORDER BY role) FILTER (role IS NOT NULL) AS work,
-        (BOOL_OR(has_cache), BOOL_OR(has_state), BOOL_OR(has_rope), BOOL_OR(has_experts)) AS kind
+        SUM(hash(role, kernels)) FILTER (kernels > 0) AS parts,
+        SUM(hash(role, workers)) FILTER (role IS NOT NULL) AS work,
+        MAX(has_cache::INTEGER) + 2 * MAX(has_state::INTEGER) + 4 * MAX(has_rope::INTEGER) + 8 * MAX(has_experts::INTEGER) AS kind
     FROM inside
     GROUP BY rank, pass, layer
 ),
@@ -39,28 +40,31 @@ alike AS (
 compared AS (
     SELECT SUM(layers) AS layers, SUM(layers) - MAX(layers) AS unlike FROM alike GROUP BY rank, pass, kind
 ),
--- Most layers have the same kernels: each pattern is compared once.
+-- Most layers have the same kernels: one layer of each pattern is compared.
 pattern AS (
-    SELECT rank, work, COUNT(*) AS layers, ROW_NUMBER() OVER () AS number FROM layer_done GROUP BY rank, work
+    SELECT rank, work, COUNT(*) AS layers, MIN((pass, layer)) AS example FROM layer_done GROUP BY rank, work
 ),
 worked AS (
-    SELECT number, UNNEST(work, max_depth := 2) FROM pattern
+    SELECT pattern.rank, pattern.work, inside.role, inside.workers
+    FROM pattern
+    INNER JOIN inside
+        ON pattern.rank = inside.rank AND pattern.example[1] = inside.pass AND pattern.example[2] = inside.layer
 ),
 -- The kind of a layer in its family is the one whose roles it has best.
 found AS (
     SELECT
-        pattern.number, pattern.layers, layer_kind.kind,
+        pattern.rank, pattern.work, pattern.layers, layer_kind.kind,
         COUNT(*) FILTER (COALESCE(worked.workers, 0) = 1) AS fitting,
         COUNT(*) FILTER (COALESCE(worked.workers, 0) <> 1) AS wrong
     FROM pattern
     INNER JOIN rank_model USING (rank)
     INNER JOIN layer_kind USING (family)
     CROSS JOIN LATERAL (SELECT UNNEST(layer_kind.once) AS role) AS expected
-    LEFT JOIN worked ON pattern.number = worked.number AND expected.role = worked.role
-    GROUP BY pattern.number, pattern.layers, layer_kind.kind
+    LEFT JOIN worked ON pattern.rank = worked.rank AND pattern.work IS NOT DISTINCT FROM worked.work AND expected.role = worked.role
+    GROUP BY pattern.rank, pattern.work, pattern.layers, layer_kind.kind
 ),
 fit AS (
-    SELECT layers, arg_min(wrong, (wrong, -fitting, kind)) AS wrong FROM found GROUP BY number, layers
+    SELECT layers, arg_min(wrong, (wrong, -fitting, kind)) AS wrong FROM found GROUP BY rank, work, layers
 ),
 short_pass AS (
     SELECT COUNT(*) AS passes

@@ -135,13 +135,16 @@ SELECT
             own.waiting_ns / 1e6 / (GREATEST(1, excess.devices - 1) * excess.steps)
         ),
         CASE WHEN stop.calls >= 10 THEN format(
-            'Its launching thread stops {} times inside calls that do not block, for {:.1f} ms in the mean: another process has its core.',
+            'Its launching thread stops {} times inside calls that do not block, for {:.1f} ms in the mean, as if another process had its core.',
             stop.calls, stop.ns / 1e6 / stop.calls
         ) END,
-        format('A host like the next one would save {:.0f}% of the lost time.', 100 * excess.share)
+        format(
+            'Hosts that differ less would save {:.0f}% of the lost time directly, and more because each step begins when the slowest has ended.',
+            100 * excess.share
+        )
     ] AS evidence,
     format(
-        '--numa-bind, or taskset -cp CORES PID for the worker of rank {} (ps -eo pid,psr,pcpu,comm shows what shares its cores)',
+        'taskset -acp CORES PID for the worker of rank {}, or --numa-bind (ps -eLo pid,tid,psr,pcpu,args shows what shares its cores)',
         excess.slow_rank
     ) AS remedy,
     'What else runs on the cores of this worker: the trace has only its own threads.' AS unknowns,

@@ -46,7 +46,7 @@ SELECT
             'A decode step reads all weights for {:.0f} tokens, in {:.1f} ms; attention takes {:.0f}% of it.',
             batch_tokens, step_ns / 1e6, 100 * attention_share
         ),
-        format('Twice the requests would give {:.0f}% more tokens per second, if only attention gets longer.', gain),
+        format('Twice the requests would give {:.0f}% more tokens per second, if only attention gets longer and the host keeps up.', gain),
         CASE WHEN kv_pct IS NOT NULL THEN format('The KV cache is at most {:.1f}% used.', kv_pct) END
     ] AS evidence,
     format(

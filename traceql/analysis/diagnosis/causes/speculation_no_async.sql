@@ -5,7 +5,7 @@
 -- @query   idle.by_cause
 -- @record  Record with traceql capture run, which notes the configuration of speculation.
 -- @source  vLLM 0.25, config/vllm.py; a run with n-gram speculation was idle for 58% of its steps, at an acceptance of 100%
--- @needs   engine_setting, integer_at, log_message, scheduler_step, sequential_loss, step_count, wording
+-- @needs   engine_setting, engine_step, integer_at, log_message, scheduler_step, sequential_loss, step_count, time_scale, wording
 WITH setting AS (
     SELECT
         *,
@@ -18,6 +18,9 @@ log_line AS (
 ),
 draft AS (
     SELECT SUM(drafted) AS drafted, SUM(accepted) AS accepted FROM scheduler_step WHERE accepted IS NOT NULL
+),
+host AS (
+    SELECT AVG(host_ns) AS ns FROM engine_step WHERE NOT is_edge
 )
 SELECT
     CASE
@@ -51,7 +54,7 @@ SELECT
             wording.device, loss.lost_ns / 1e6
         ),
         CASE WHEN draft.accepted >= 0.5 * draft.drafted THEN format(
-            'Speculation itself pays: {:,} of {:,} drafted tokens were accepted ({:.0f}%).',
+            'Keep speculation: {:,} of {:,} drafted tokens were accepted ({:.0f}%).',
             draft.accepted, draft.drafted, 100 * draft.accepted / draft.drafted
         ) END
     ] AS evidence,
@@ -69,10 +72,14 @@ SELECT
     END AS remedy,
     'How many tokens the other method gets accepted: compare tokens per second. A host that needs longer than the kernels leaves some idle time.'
         AS unknowns,
+    -- What hosts need beyond the work of the device remains.
+    GREATEST(0, 1 - GREATEST(0, host.ns - time_scale.busy_ns) / NULLIF(loss.lost_ns, 0)) AS least_share,
     loss.claims, loss.steps AS samples, 'decode' AS phase, loss.rank, loss.ts, loss.dur
 FROM setting
 CROSS JOIN log_line
 CROSS JOIN draft
 CROSS JOIN sequential_loss AS loss
+CROSS JOIN host
+CROSS JOIN time_scale
 CROSS JOIN step_count
 CROSS JOIN wording
