@@ -212,6 +212,22 @@ WAITED = [one for one in SITUATIONS if one.late_rank is not None]
 DOING = {"host": ("aten::sort", 70.0), "sync": ("cudaStreamSynchronize", 95.0)}
 
 
+def test_without_launch_calls_why_a_rank_was_idle_is_unknown(tmp_path: Path) -> None:
+    """Rank 1 is idle for 100 us before each operation; no call says when it was launched."""
+    ranks = []
+    for rank in (0, 1):
+        events = []
+        for n in range(6):
+            begin = 500 * n + 100 * rank
+            events.append(kernel(ts=500 * n - 50, dur=50))
+            events.append(all_reduce(ts=begin, dur=200 - 100 * rank, ranks=(0, 1), stream=20))
+        ranks.append(events)
+    with loaded(tmp_path, *ranks) as trace:
+        causes = {row["cause"] for row in trace.sql("SELECT cause FROM internal.straggler").rows()}
+    assert causes <= {"start", "unknown"}
+    assert "unknown" in causes
+
+
 def expected_row(situation: Situation) -> dict[str, Any]:
     number = NUMBER[situation.name]
     doing, doing_pct = DOING.get(situation.name, (None, None))

@@ -56,7 +56,7 @@ SELECT
     END AS reason,
     CASE
         WHEN counted.is_severe THEN format('Kernels are missing from the database: {} of the ledger failed', counted.names[1])
-        ELSE format('{} of {} checks of the ledger failed; sums hold', counted.checks, every.checks)
+        ELSE format('{} of {} checks of the ledger failed', counted.checks, every.checks)
     END AS headline,
     list_transform(counted.told, lambda one: one || '.')
     || [CASE WHEN lost_records.pct > 0 THEN format('The profiler lost the records of {:.1f}% of the launches.', lost_records.pct) END] AS evidence,
