@@ -55,6 +55,10 @@ class Tables:
     def clear(self) -> None:
         """Empties the source tables but for what is the same for every trace."""
         drop_derived(self.con)
+        for name in present(self.con):  # scratch tables that `insert` has made
+            one = definitions().get(name)
+            if one and one.kind is Kind.SCRATCH:
+                self.con.execute(f"DROP TABLE {one.schema}.{name}")
         for name, one in definitions().items():
             if one.kind is Kind.SOURCE and name not in ("traceql_database", "kernel_rule"):
                 self.con.execute(f"DELETE FROM {name}")

@@ -304,18 +304,18 @@ def test_the_ui_gets_the_place_of_a_finding(
     assert f"&ts={place[0]}&" in link
 
 
-def test_perfetto_sees_the_same_kernels_at_the_same_times(diagnosed: traceql.Run) -> None:
+def test_perfetto_sees_the_same_kernels_at_the_same_times(complete: traceql.Run) -> None:
     kernels = "SELECT ts, dur, name FROM kernel WHERE kind = 'kernel' ORDER BY ALL"
-    with diagnosed.perfetto(rank=0) as tp:
+    with complete.perfetto(rank=0) as tp:
         seen = tp.query("SELECT ts, dur, name FROM slice WHERE category = 'kernel'")
         found = sorted((row.ts, row.dur, row.name) for row in seen)
-    assert found == diagnosed.sql(kernels).fetchall()
+    assert found == complete.sql(kernels).fetchall()
     with pytest.raises(traceql.TraceqlError, match="has no rank 5"):
-        diagnosed.perfetto(rank=5)
+        complete.perfetto(rank=5)
 
 
-def test_advice_is_predicted_from_a_run(diagnosed: traceql.Run) -> None:
-    advice = traceql.advise(diagnosed, model="qwen3-8b", gpus=2)
+def test_advice_is_predicted_from_a_run(complete: traceql.Run) -> None:
+    advice = traceql.advise(complete, model="qwen3-8b", gpus=2)
     assert advice.is_recorded
     assert advice.recommended in (None, advice.candidates[0])
 
