@@ -143,7 +143,7 @@ def _scheduler_lines(rank: int, notes: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def write_scheduler(folder: Path, lines: Sequence[dict[str, Any]]) -> None:
-    """Writes scheduler.jsonl, unless there are no lines for it."""
+    """Writes scheduler.jsonl if there are lines to write."""
     if lines:
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (folder / SCHEDULER).write_text(text)

@@ -25,7 +25,7 @@
 -- @column dur             BIGINT                 Duration of the example, ns.
 -- @key    severity headline remedy saving_ns saving_pct gain_pct query parameters cause
 -- @chart  none
--- @empty  no cause is confirmed (overview.causes), or there is no trace: profiles of Nsight Compute alone have no findings
+-- @empty  no cause is confirmed (overview.causes), or only profiles of Nsight Compute were loaded, without a trace
 SELECT
     rank_order, severity, cause, title, headline, evidence, remedy, saving_ns, saving_low_ns, saving_high_ns,
     saving_pct, gain_pct, unknowns, query, parameters, phase, rank, ts, dur

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from traceql.readers.dialects.registry import words
+from traceql.readers.dialects.registry import replaced, words
 from traceql.sql.query import Head, Query
 
 
@@ -22,9 +22,7 @@ class Terminology:
     words: Mapping[str, str]
 
     def __call__(self, text: str) -> str:
-        for general, own in self.words.items():
-            text = text.replace(general, own)
-        return text
+        return replaced(text, self.words)
 
     def queries(self, queries: Mapping[str, Query]) -> dict[str, Query]:
         """Queries, by name, whose heads are in these words."""

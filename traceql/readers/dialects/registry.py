@@ -73,6 +73,13 @@ def words(dialect: str) -> Mapping[str, str]:
     return found
 
 
+def replaced(text: str, words_by_general: Mapping[str, str]) -> str:
+    """A text with what `words` says to write."""
+    for general, own in words_by_general.items():
+        text = text.replace(general, own)
+    return text
+
+
 def _module(dialect: str, name: str) -> Any:
     """A module that a dialect may have."""
     path = f"traceql.readers.dialects.{dialect}.{name}"

@@ -2,9 +2,9 @@
 #
 # Rows of different ranks are one operation if they have the same communicator, the same key
 # (operation, role, layer and size), the same unit (step) and the same position among equal
-# operations of the unit. No match is forced: what does not fit stays unmatched. So do operations without
-# the profiler's numbers where time is no proof: if the clocks were never compared and the order shows
-# another match, or if a rank lacks operations and others follow within the error of the clocks.
+# operations of the unit. No match is forced: what does not fit stays unmatched. Operations without
+# the profiler's numbers also stay unmatched where times do not decide: if the clocks were never compared and the
+# order gives another match, or if a rank lacks operations and others follow within the error of the clocks.
 # @schema main
 # @scope  run
 # @needs  clock, communicator, communicator_description, incomplete_rank, on_reference_clock, operation, operation_plane

@@ -40,7 +40,7 @@ import pyarrow as pa
 from traceql.analysis.diagnosis.catalog import causes
 from traceql.analysis.diagnosis.evaluation import Decision, Units, decisions
 from traceql.analysis.diagnosis.texts import milliseconds
-from traceql.readers.dialects.registry import words
+from traceql.readers.dialects.registry import replaced, words
 from traceql.sql.definition import declared_schema
 
 _UNITS = """
@@ -99,14 +99,8 @@ def _terms(con: duckdb.DuckDBPyConnection) -> Mapping[str, str]:
 
 def _in_terms(row: dict[str, Any], terms: Mapping[str, str]) -> Mapping[str, Any]:
     for name in ("title", "reason", "headline", "remedy", "unknowns", "fine"):
-        row[name] = row[name] and _replaced(row[name], terms)
-    return row | {"evidence": [_replaced(text, terms) for text in row["evidence"]]}
-
-
-def _replaced(text: str, terms: Mapping[str, str]) -> str:
-    for general, own in terms.items():
-        text = text.replace(general, own)
-    return text
+        row[name] = row[name] and replaced(row[name], terms)
+    return row | {"evidence": [replaced(text, terms) for text in row["evidence"]]}
 
 
 def _with_saving(text: str, one: Decision) -> str:

@@ -4,11 +4,11 @@
 -- @query   idle.host
 -- @record  Record launch calls (CPU activities) too.
 -- @source  PyTorch's notes on memory management: cudaMalloc and cudaFree block, and its allocator needs none once it is warm
--- @needs   engine_setting, launch, stall_claim, time_scale, wording
+-- @needs   engine_setting, launch, lost_pct, stall_claim, time_scale, wording
 WITH allocation AS (
     SELECT
         stall_claim.*,
-        100 * stall_claim.ns * COALESCE(time_scale.scale, 1) / (time_scale.step_ns * time_scale.devices * time_scale.steps) AS pct,
+        lost_pct(stall_claim.ns, time_scale) AS pct,
         stall_claim.ns / 1e6 / (time_scale.devices * time_scale.steps) AS ms
     FROM time_scale
     LEFT JOIN stall_claim ON stall_claim.kind = 'allocation'

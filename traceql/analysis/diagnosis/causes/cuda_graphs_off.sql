@@ -5,7 +5,7 @@
 -- @query   idle.host phase=phase
 -- @record  Record with traceql capture run, which notes the engine configuration.
 -- @source  vLLM's documentation of CUDA graphs; a run with enforce_eager took 10.7 ms a step, without it 3.7
--- @needs   engine_setting, engine_step, step_count, time_scale, time_unit, wording
+-- @needs   engine_setting, engine_step, lost_pct, step_count, time_scale, time_unit, wording
 -- Without launch calls, the configuration alone shows that no graph is replayed.
 WITH launched AS (
     SELECT engine_step.*
@@ -38,7 +38,7 @@ claimed AS (
 ),
 measured AS (
     SELECT
-        COALESCE(100 * claimed.ns * COALESCE(time_scale.scale, 1) / (time_scale.step_ns * time_scale.devices * time_scale.steps), 0) AS pct
+        COALESCE(lost_pct(claimed.ns, time_scale), 0) AS pct
     FROM time_scale
     CROSS JOIN claimed
 ),

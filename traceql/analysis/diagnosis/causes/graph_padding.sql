@@ -6,7 +6,7 @@
 -- @most    notable
 -- @unless  cuda_graphs_off
 -- @query   graphs.replays
--- @record  Record launch shapes: grids of kernels in graph replays tell how many rows they compute.
+-- @record  Record launch shapes: the number of rows of a replay follows from the grids of its kernels.
 -- @source  a run of 18 tokens in graphs of 128: 0.14 ms of 4.8 a step, most of it in all-reduces
 -- @needs   engine_setting, engine_step, step_tokens, time_unit, wording
 WITH replay AS (

@@ -5,11 +5,11 @@
 -- @query   idle.host
 -- @record  Record CPU activities too; with stacks, they name the line of code.
 -- @source  PyTorch's documentation of asynchronous execution: what copies to the host, as item() does, waits
--- @needs   launch, stall_claim, time_scale, wording
+-- @needs   launch, lost_pct, stall_claim, time_scale, wording
 WITH wait AS (
     SELECT
         stall_claim.*,
-        100 * stall_claim.ns * COALESCE(time_scale.scale, 1) / (time_scale.step_ns * time_scale.devices * time_scale.steps) AS pct,
+        lost_pct(stall_claim.ns, time_scale) AS pct,
         stall_claim.ns / 1e6 / (time_scale.devices * time_scale.steps) AS ms
     FROM time_scale
     LEFT JOIN stall_claim ON stall_claim.kind = 'sync'

@@ -4,11 +4,11 @@
 -- @query   idle.gaps
 -- @record  Record CPU activities too, and the log of the engine.
 -- @source  vLLM 0.25, vllm/utils/jit_monitor.py: it logs "JIT compilation during inference", once for each kernel
--- @needs   launch, log_message, run, stall_claim, time_scale, trace
+-- @needs   launch, log_message, lost_pct, run, stall_claim, time_scale, trace
 WITH loaded AS (
     SELECT
         stall_claim.*,
-        100 * stall_claim.ns * COALESCE(time_scale.scale, 1) / (time_scale.step_ns * time_scale.devices * time_scale.steps) AS pct
+        lost_pct(stall_claim.ns, time_scale) AS pct
     FROM time_scale
     LEFT JOIN stall_claim ON stall_claim.kind = 'module'
 ),

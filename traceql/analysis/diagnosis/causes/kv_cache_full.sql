@@ -3,7 +3,7 @@
 -- @group   memory
 -- @query   serving.requests
 -- @record  Record with traceql capture run, which notes what the scheduler runs and what its KV cache holds.
--- @source  vLLM's scheduler: a request waits until the cache has blocks for it, whatever max_num_seqs is
+-- @source  vLLM's scheduler: even below max_num_seqs, a request waits until the cache has blocks for it
 -- @needs   decode_batch, gain_of_batch, scheduler_load
 WITH full_cache AS (
     SELECT

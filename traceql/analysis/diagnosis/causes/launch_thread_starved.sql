@@ -8,7 +8,7 @@
 -- @query   idle.host
 -- @record  Record CPU activities too.
 -- @source  recordings with a second Python thread (16 stops of 5.0 to 5.2 ms) and with a busy core (51 stops, mostly of 8 and 12 ms)
--- @needs   host_stall, launch, stall_claim, time_scale, wording
+-- @needs   host_stall, launch, lost_pct, stall_claim, time_scale, wording
 WITH stop AS (
     SELECT
         COUNT(*) FILTER (kind = 'stopped') AS calls,
@@ -36,7 +36,7 @@ lost AS (
 ),
 measured AS (
     SELECT
-        COALESCE(100 * lost.ns * COALESCE(time_scale.scale, 1) / (time_scale.step_ns * time_scale.devices * time_scale.steps), 0) AS pct,
+        COALESCE(lost_pct(lost.ns, time_scale), 0) AS pct,
         time_scale.devices * time_scale.steps AS device_steps
     FROM time_scale
     CROSS JOIN lost

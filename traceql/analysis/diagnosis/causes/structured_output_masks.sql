@@ -4,7 +4,7 @@
 -- @query   idle.gaps
 -- @record  Record GPU activities in steps of both kinds, with and without structured outputs.
 -- @source  vLLM 0.25: masks of grammars are made on the host, and copied before sampling
--- @needs   engine_setting, engine_step, kernel, lost_interval, time_scale, time_unit, wording
+-- @needs   engine_setting, engine_step, kernel, lost_interval, lost_pct, time_scale, time_unit, wording
 WITH mask AS (
     SELECT id, step_id
     FROM kernel
@@ -45,7 +45,7 @@ counted AS (
         (SELECT MAX(longest_ns) FROM wait) AS dur
 ),
 measured AS (
-    SELECT 100 * claimed.ns * COALESCE(time_scale.scale, 1) / (time_scale.step_ns * time_scale.devices * time_scale.steps) AS pct
+    SELECT lost_pct(claimed.ns, time_scale) AS pct
     FROM time_scale
     CROSS JOIN claimed
 ),

@@ -1,9 +1,9 @@
 -- One row: what is lost to hosts, causes aside, in steps that lose more than a tenth of their work to them.
 -- @kind   scratch
 -- @scope  run
--- @needs  host_bound_step, time_scale, time_unit
+-- @needs  host_bound_step, lost_pct, time_scale, time_unit
 -- @column steps           BIGINT   Steps that lose so much, counted on one rank.
--- @column are_enough      BOOLEAN  Whether they prove something: at least three, or two if there are no others.
+-- @column are_enough      BOOLEAN  Whether they are enough to judge by: at least three, or two if no more steps count.
 -- @column decode_steps    BIGINT   Those of them that only generate tokens.
 -- @column launched_steps  BIGINT   Those of these that replay no graph.
 -- @column all_steps       BIGINT   Steps that count.
@@ -39,7 +39,7 @@ SELECT
     counted.steps >= GREATEST(2, LEAST(3, counted.all_steps)) AS are_enough,
     counted.decode_steps, counted.launched_steps, counted.all_steps, counted.busy_ns,
     claimed.ns / (GREATEST(1, counted.steps) * time_scale.devices) AS lost_ns,
-    100 * claimed.ns * COALESCE(time_scale.scale, 1) / (time_scale.step_ns * time_scale.devices * time_scale.steps) AS pct,
+    lost_pct(claimed.ns, time_scale) AS pct,
     claimed.claims, claimed.rank, claimed.ts, claimed.dur
 FROM counted
 CROSS JOIN claimed

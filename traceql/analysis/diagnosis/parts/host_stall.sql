@@ -59,7 +59,7 @@ piece AS (
         ts AS end_ts
     FROM border
 ),
--- Calls that may block, whatever the device does, do not count.
+-- Calls that can block for other reasons than the device do not count.
 own AS (
     SELECT call.id, call.rank, call.name, call.kind, call.parent_id, piece.begin_ts AS ts, piece.end_ts - piece.begin_ts AS dur
     FROM piece
