@@ -180,10 +180,10 @@ def test_savings_in_words() -> None:
         "reasons": ["host 97%"],
     }  # fmt: skip
     assert explained(lost) == (
-        "The findings explain 82% of 12.4 ms lost per step (83% of it); 18% has no known cause."
+        "The findings explain 82% of 12.4 ms lost per step (83% of a step); 18% has no known cause."
     )
     assert explained(lost | {"explained_pct": 0.2, "is_unprofiled": False}) == (
-        "No finding explains the 12.4 ms lost per step (83% of it, as recorded with the profiler). "
+        "No finding explains the 12.4 ms lost per step (83% of a step, as recorded with the profiler). "
         "Lost time by reason: host 97% (time.lost); info --all lists what to record."
     )
 

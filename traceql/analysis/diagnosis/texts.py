@@ -39,7 +39,7 @@ def milliseconds(ns: float) -> str:
 
 
 def explained(summary: Mapping[str, Any]) -> str | None:
-    """`The findings explain 82% of 12.4 ms lost per step (83% of it); 18% has no known cause.`
+    """`The findings explain 82% of 12.4 ms lost per step (83% of a step); 18% has no known cause.`
 
     Args:
         summary: a row of overview.lost.
@@ -47,9 +47,7 @@ def explained(summary: Mapping[str, Any]) -> str | None:
     lost_ns, share = summary["lost_ns"], summary["explained_pct"]
     if not lost_ns or share is None:
         return None
-    of_step = (
-        f"{milliseconds(lost_ns)} lost per step ({100 * lost_ns / summary['step_ns']:.0f}% of it"
-    )
+    of_step = f"{milliseconds(lost_ns)} lost per step ({100 * lost_ns / summary['step_ns']:.0f}% of a step"
     of_step += ")" if summary["is_unprofiled"] else ", as recorded with the profiler)"
     rest = 100 - round(share)
     text = f"The findings explain {share:.0f}% of {of_step}"
