@@ -47,8 +47,9 @@ def explained(summary: Mapping[str, Any]) -> str | None:
     lost_ns, share = summary["lost_ns"], summary["explained_pct"]
     if not lost_ns or share is None:
         return None
-    of_step = f"{milliseconds(lost_ns)} lost per step ({100 * lost_ns / summary['step_ns']:.0f}% of a step"
-    of_step += ")" if summary["is_unprofiled"] else ", as recorded with the profiler)"
+    lost_pct = 100 * lost_ns / summary["step_ns"]
+    how = "" if summary["is_unprofiled"] else ", as recorded with the profiler"
+    of_step = f"{milliseconds(lost_ns)} lost per step ({lost_pct:.0f}% of a step{how})"
     rest = 100 - round(share)
     text = f"The findings explain {share:.0f}% of {of_step}"
     if rest == 100:
