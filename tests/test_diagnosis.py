@@ -184,7 +184,8 @@ def test_savings_in_words() -> None:
     )
     assert explained(lost | {"explained_pct": 0.2, "is_unprofiled": False}) == (
         "No finding explains the 12.4 ms lost per step "
-        "(83% of a step, as recorded with the profiler). Lost time by reason: host 97% (time.lost); info --all lists what to record."
+        "(83% of a step, as recorded with the profiler). "
+        "Lost time by reason: host 97% (time.lost); info --all lists what to record."
     )
 
 
